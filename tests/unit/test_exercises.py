@@ -1,0 +1,67 @@
+"""The machinery of exercises: verdicts, hints, and how answers are read."""
+
+import numpy as np
+import pytest
+
+from book_utils import exercises
+from book_utils.exercises import Wrong
+
+
+def test_unknown_names_list_what_there_is():
+    with pytest.raises(ValueError, match=r"must start with one of .*red_object_lookup"):
+        exercises.check("nowhere.weights", 1)
+    with pytest.raises(ValueError, match=r"must be one of .*red_object_lookup\.weights"):
+        exercises.check("red_object_lookup.nothing_like_it", 1)
+
+
+def test_verdict_is_a_sentence_and_a_truth_value():
+    right = exercises.check("red_object_lookup.two_tokens", 8.34)
+    assert right
+    assert repr(right).startswith("Right. ")
+    wrong = exercises.check("red_object_lookup.two_tokens", 9)
+    assert not wrong
+    assert repr(wrong).startswith("Not yet. ")
+
+
+def test_untouched_stub_is_not_an_error():
+    def stub(query, keys):
+        raise NotImplementedError("return something.")
+
+    assert repr(exercises.check("red_object_lookup.weights", stub)) == (
+        "Not attempted yet: return something."
+    )
+    assert "Not attempted yet" in repr(exercises.check("red_object_lookup.two_tokens", ...))
+
+
+def test_hint_is_text_without_quotation_marks():
+    assert repr(exercises.hint("red_object_lookup.weights")).startswith("keys @ query")
+
+
+def test_call_tells_of_errors_inside_the_answer():
+    with pytest.raises(Wrong, match="stopped with ZeroDivisionError: division by zero"):
+        exercises.call(lambda x: x / 0, 1)
+    with pytest.raises(Wrong, match="A function is needed here, but the answer is float"):
+        exercises.call(1.0)
+
+
+@pytest.mark.parametrize("answer", [float("nan"), float("inf")])
+def test_number_must_be_finite(answer):
+    with pytest.raises(Wrong, match="finite"):
+        exercises.number(answer)
+
+
+@pytest.mark.parametrize("answer", ["many", [1, 2]])
+def test_number_must_be_a_number(answer):
+    with pytest.raises(Wrong, match="single number"):
+        exercises.number(answer)
+
+
+def test_array_says_what_is_off():
+    for result, message in (
+        (None, "return statement missing"),
+        (np.zeros(3), r"should have shape \(2,\), but has \(3,\)"),
+        ([np.nan, 1], "NaN"),
+        ({"a": 1}, "got dict"),
+    ):
+        with pytest.raises(Wrong, match=message):
+            exercises.array(result, (2,))
