@@ -36,3 +36,11 @@ def test_age_describes_the_cliff():
 def test_learning_draws_a_line_a_seed():
     figure = figures.learning(np.linspace(0, 1, 20).reshape(2, 10), by_hand=0.47)
     assert len(figure.axes[0].lines) == 3  # two seeds and the hand-set level
+
+
+def test_learning_is_described_by_its_slowest_and_worst_seed():
+    curves = np.array([np.linspace(0.33, 1.0, 200), np.linspace(0.33, 0.96, 200)])
+    caption = figures.describe_learning(curves, by_hand=0.47)
+    assert "from 2 random starts" in caption
+    assert "within 50 steps" in caption
+    assert "above 0.95" in caption

@@ -1,0 +1,100 @@
+"""A build that is not sound fails, and what was built before is never shown stale."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import nbformat
+import pytest
+from notebooks import ROOT
+
+TOC = "format: jb-book\nroot: index\nchapters:\n  - file: page\n"
+
+
+@pytest.fixture
+def book(tmp_path):
+    """A book of one page with the real book's configuration, extension and helpers."""
+    for part in (
+        "_config.yml",
+        "requirements.txt",
+        "sphinx_ext",
+        "assets",
+        "_static",
+        "book_utils",
+    ):
+        source = ROOT / part
+        copy = shutil.copytree if source.is_dir() else shutil.copy
+        copy(source, tmp_path / part)
+    (tmp_path / "_toc.yml").write_text(TOC)
+    (tmp_path / "index.md").write_text("# Cover\n\nA small book.\n")
+    write_page(tmp_path, "from book_utils import __version__\nprint(__version__)")
+    return tmp_path
+
+
+def write_page(folder: Path, code: str, text: str = "# Page\n\nText.") -> None:
+    notebook = nbformat.v4.new_notebook(
+        cells=[nbformat.v4.new_markdown_cell(text), nbformat.v4.new_code_cell(code)],
+        metadata={
+            "kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}
+        },
+    )
+    nbformat.write(notebook, folder / "page.ipynb")
+
+
+def build(folder: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [str(Path(sys.executable).parent / "jupyter-book"), "build", "."],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(folder)},
+        capture_output=True,
+        text=True,
+    )
+
+
+def shown(folder: Path) -> str:
+    return (folder / "_build/html/page.html").read_text(encoding="utf-8")
+
+
+def test_a_sound_book_builds_and_builds_again(book):
+    for _ in range(2):
+        result = build(book)
+        assert result.returncode == 0, result.stderr
+    assert "0.1.0" in shown(book)
+
+
+def test_a_warning_fails_the_build_and_the_next_one(book):
+    write_page(book, "1", "# Page\n\n[lost](nowhere.md)")
+    assert build(book).returncode != 0
+    assert build(book).returncode != 0
+    write_page(book, "1")
+    result = build(book)
+    assert result.returncode == 0, result.stderr
+
+
+def test_a_failed_cell_fails_the_build_and_the_next_one(book):
+    write_page(book, "raise RuntimeError('broken')")
+    assert build(book).returncode != 0
+    assert build(book).returncode != 0
+
+
+def test_a_missing_file_fails_the_build(book):
+    (book / "_toc.yml").write_text(TOC + "  - file: missing\n")
+    assert build(book).returncode != 0
+
+
+def test_editing_a_helper_executes_the_chapters_again(book):
+    assert build(book).returncode == 0
+    helper = book / "book_utils/__init__.py"
+    helper.write_text(helper.read_text().replace("0.1.0", "9.9.9"))
+    assert build(book).returncode == 0
+    assert "9.9.9" in shown(book)
+
+
+def test_numbered_formulas_of_several_lines_are_passed_through(book):
+    formula = "$$ \\begin{aligned} a &= b \\\\ c &= d \\end{aligned} \\tag{1.1} $$"
+    write_page(book, "1", f"# Page\n\n{formula}\n\nText.")
+    assert build(book).returncode == 0
+    assert "split" not in shown(book)
+    assert "\\tag{1.1}" in shown(book)

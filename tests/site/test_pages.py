@@ -1,0 +1,139 @@
+"""The built pages in a browser: no errors, no network, formulas rendered, sliders that work."""
+
+import json
+
+import pytest
+from conftest import PAGES, SITE
+from notebooks import sliders, toc_chapters
+
+CHAPTERS = [f"chapters/{name}.html" for name in toc_chapters()]
+PHONE = {"viewport": {"width": 390, "height": 844}}
+SLIDER_STATE = """figure => ({
+    image: figure.querySelector("img").src,
+    alt: figure.querySelector("img").alt,
+    caption: figure.querySelector("figcaption").textContent,
+})"""
+
+
+def test_the_book_was_built():
+    assert "index.html" in PAGES
+    assert set(CHAPTERS) <= set(PAGES)
+
+
+def test_nothing_complains_and_nothing_is_fetched_from_elsewhere(page_name, visit):
+    page = visit(page_name)
+    assert page.complaints == []
+    assert [url for url in page.requests if not url.startswith(("file:", "data:"))] == []
+
+
+def test_formulas_are_rendered(page_name, visit):
+    page = visit(page_name)
+    assert page.locator("mjx-merror").count() == 0
+    assert page.locator(".math").count() == page.locator(".math mjx-container").count()
+    text = page.locator("article, main").first.inner_text()
+    for raw in ("$$", "\\(", "\\[", "\\frac", "\\tag"):
+        assert raw not in text
+
+
+def test_formulas_have_a_form_for_assistive_technology(page_name, visit):
+    page = visit(page_name)
+    assert page.locator("mjx-container").count() == page.locator("mjx-assistive-mml").count()
+
+
+def test_every_picture_has_a_text(page_name, visit):
+    texts = visit(page_name).locator("article img").evaluate_all("all => all.map(i => i.alt)")
+    assert all(len(text) > 20 for text in texts)
+
+
+def test_no_sideways_scrolling_on_a_phone(page_name, visit):
+    page = visit(page_name, **PHONE)
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+def test_page_names_its_language(page_name, visit):
+    assert visit(page_name).locator("html").get_attribute("lang") == "en"
+
+
+@pytest.mark.parametrize("page_name", CHAPTERS)
+def test_sliders_move_by_keyboard_through_their_whole_range(page_name, visit):
+    page = visit(page_name)
+    figures = page.locator("figure.explore")
+    for i in range(figures.count()):
+        figure = figures.nth(i)
+        for slider in figure.locator("input[type=range]").all():
+            slider.focus()
+            slider.press("Home")
+            states = [figure.evaluate(SLIDER_STATE)]
+            for _ in range(int(slider.get_attribute("max"))):
+                slider.press("ArrowRight")
+                states.append(figure.evaluate(SLIDER_STATE))
+            assert slider.input_value() == slider.get_attribute("max")
+            for before, after in zip(states, states[1:], strict=False):
+                assert after["caption"] != before["caption"]
+                assert after["image"] != before["image"]
+                assert after["alt"] == after["caption"]
+        figure.get_by_role("button", name="Reset").click()
+        page.wait_for_function(
+            "f => [...f.querySelectorAll('input')].every(i => i.value === i.defaultValue)",
+            arg=figure.element_handle(),
+        )
+    assert page.complaints == []
+
+
+@pytest.mark.parametrize("name", toc_chapters())
+def test_captions_are_what_the_chapter_computes(name, visit):
+    page = visit(f"chapters/{name}.html")
+    shown = [
+        json.loads(text)["captions"]
+        for text in page.locator("figure.explore script").all_text_contents()
+    ]
+    computed = [[s.describe(**p) for p in s.positions()] for s in sliders(name)]
+    assert shown == computed
+
+
+@pytest.mark.parametrize("page_name", CHAPTERS)
+def test_a_link_can_name_a_slider_s_position(page_name, visit):
+    page = visit(page_name)
+    for figure in page.locator("figure.explore").all():
+        slider = figure.locator("input[type=range]").first
+        slider.focus()
+        slider.press("Home")
+        slider.press("ArrowRight")
+        slider.press("Tab")
+        link, caption = page.evaluate("location.hash"), figure.locator("figcaption").inner_text()
+        assert link.startswith(f"#{figure.get_attribute('id')}?")
+        again = visit(f"{page_name}{link}")
+        same = again.locator(f"#{figure.get_attribute('id')} figcaption")
+        assert same.inner_text() == caption
+
+
+@pytest.mark.parametrize("page_name", CHAPTERS)
+def test_without_javascript_the_default_figure_stands(page_name, visit):
+    page = visit(page_name, java_script_enabled=False)
+    for figure in page.locator("figure.explore").all():
+        assert figure.locator("img").is_visible()
+        assert figure.locator("form").is_hidden()
+        caption = figure.locator("figcaption").inner_text()
+        assert caption == figure.locator("img").get_attribute("alt")
+
+
+@pytest.mark.parametrize("page_name", CHAPTERS)
+def test_in_print_the_figure_stands_without_its_controls(page_name, visit):
+    page = visit(page_name)
+    page.emulate_media(media="print")
+    for figure in page.locator("figure.explore").all():
+        assert figure.locator("form").is_hidden()
+        assert figure.locator("img").is_visible()
+
+
+def test_internal_links_lead_somewhere(page_name, visit):
+    page = visit(page_name)
+    links = page.locator("a[href]").evaluate_all("all => all.map(a => a.href)")
+    here = f"file://{SITE}/"
+    for link in {link for link in links if link.startswith("file:")}:
+        assert link.startswith(here), link
+        path, _, anchor = link.removeprefix(here).partition("#")
+        target = SITE / path
+        assert target.is_file(), link
+        if anchor and target.suffix == ".html":
+            assert f'id="{anchor}"' in target.read_text(encoding="utf-8"), link
