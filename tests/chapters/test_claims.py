@@ -4,6 +4,7 @@ import re
 
 import pytest
 from notebooks import NAMES, contract, read, sliders
+
 from book_utils.explore import svg
 
 CLAIM = re.compile(r"^\d+\.\d+$")

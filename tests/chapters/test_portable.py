@@ -1,5 +1,6 @@
 """Chapters hold only what every front end renders: the built book, Jupyter, Colab and GitHub."""
 
+import itertools
 import re
 import subprocess
 import sys
@@ -70,7 +71,7 @@ def test_headings_are_in_order_and_unique(name):
     levels = [(len(m[1]), m[2]) for m in re.finditer(r"^(#+) (.+)$", prose(name), re.MULTILINE)]
     assert [level for level, _ in levels].count(1) == 1
     assert levels[0][0] == 1
-    for (above, _), (level, title) in zip(levels, levels[1:], strict=False):
+    for (above, _), (level, title) in itertools.pairwise(levels):
         assert level <= above + 1, f"{title!r} skips a level"
     titles = [title for _, title in levels]
     assert len(titles) == len(set(titles))

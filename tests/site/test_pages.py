@@ -1,5 +1,6 @@
 """The built pages in a browser: no errors, no network, formulas rendered, sliders that work."""
 
+import itertools
 import json
 
 import pytest
@@ -68,7 +69,7 @@ def test_sliders_move_by_keyboard_through_their_whole_range(page_name, visit):
                 slider.press("ArrowRight")
                 states.append(figure.evaluate(SLIDER_STATE))
             assert slider.input_value() == slider.get_attribute("max")
-            for before, after in zip(states, states[1:], strict=False):
+            for before, after in itertools.pairwise(states):
                 assert after["caption"] != before["caption"]
                 assert after["image"] != before["image"]
                 assert after["alt"] == after["caption"]
