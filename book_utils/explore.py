@@ -19,7 +19,9 @@ import html
 import io
 import itertools
 import json
+import numbers
 import os
+import re
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -27,6 +29,7 @@ from typing import Any
 
 import matplotlib as mpl
 from matplotlib.figure import Figure
+from PIL import Image
 
 from .plots.style import STYLE
 
@@ -34,6 +37,9 @@ FRONT_END = "BOOK_FRONT_END"  # the environment variable that says "html" while 
 MAX_FRAMES = 150
 PNG_DPI = 110
 LARGE_SVG = 60_000  # bytes; a frame whose drawing is larger than this is shipped as a bitmap
+
+# A number of at least one with three or more decimals; scales, below one, keep all of theirs.
+_LONG_COORDINATE = re.compile(rb"(?<![\w.#-])-?\d*[1-9]\d*\.\d{3,}(?![\w.])")
 
 Figures = Callable[..., Figure]
 Captions = Callable[..., str]
@@ -50,8 +56,11 @@ class Control:
 
     def text(self, value: Any) -> str:
         """How a value is shown beside the slider, with its unit."""
-        shown = f"{value:g}" if isinstance(value, float) else str(value)
-        return f"{shown} {self.unit}".strip()
+        return f"{_text(value)} {self.unit}".strip()
+
+
+def _text(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def control(
@@ -66,16 +75,19 @@ def control(
         unit: written after the value.
 
     Raises:
-        TypeError: `values` is a string or not a sequence.
-        ValueError: fewer than two values, repeated values, or a default that is not among them.
+        TypeError: `values` is a string or not a sequence, or holds NaN or anything else.
+        ValueError: fewer than two values, values that look alike, or a default that is not among them.
     """
     if isinstance(values, str) or not isinstance(values, Sequence | range):
         raise TypeError(f"values must be a list of slider positions, got {values!r}")
     positions = tuple(values)
     if len(positions) < 2:
         raise ValueError(f"values must hold at least two slider positions, got {positions!r}")
-    if len(set(positions)) != len(positions):
-        raise ValueError(f"values must differ from each other, got {positions!r}")
+    for value in positions:
+        if not isinstance(value, (str, numbers.Real)) or value != value:
+            raise TypeError(f"values must be numbers, strings or booleans, got {value!r}")
+    if len({_text(value) for value in positions}) != len(positions):
+        raise ValueError(f"values must differ from each other as shown, got {positions!r}")
     if default is None:
         default = positions[len(positions) // 2]
     if default not in positions:
@@ -96,7 +108,8 @@ def explore(
 
     Raises:
         TypeError: `figure` or `describe` is not callable.
-        ValueError: no control, or more than `MAX_FRAMES` combinations of values.
+        ValueError: no control, more than `MAX_FRAMES` combinations of values, or a name that cannot
+            stand in a link.
     """
     for what, function in (("figure", figure), ("describe", describe)):
         if not callable(function):
@@ -108,6 +121,8 @@ def explore(
         for key, value in controls.items()
     }
     explorer = Explorer(figure, describe, made, name or _function_name(figure))
+    if not explorer.name.isidentifier() or not explorer.name.isascii():
+        raise ValueError(f"name must be letters, digits and underscores, got {explorer.name!r}")
     if len(explorer) > MAX_FRAMES:
         raise ValueError(
             f"the sliders of {explorer.name} have {len(explorer)} positions in all; "
@@ -175,11 +190,13 @@ def show(figure: Figure, caption: str) -> Shown:
     """A plain figure with its caption, which is also its text for those who cannot see it.
 
     Raises:
-        TypeError: `figure` is not a matplotlib ``Figure``.
+        TypeError: `figure` is not a matplotlib ``Figure``, or `caption` not a text.
         ValueError: the caption is empty.
     """
     if not isinstance(figure, Figure):
         raise TypeError(f"figure must be a matplotlib Figure, got {type(figure).__name__}")
+    if not isinstance(caption, str):
+        raise TypeError(f"caption must be a text, got {type(caption).__name__}")
     if not caption.strip():
         raise ValueError("caption must say what the figure shows, got an empty text")
     return Shown(figure, caption)
@@ -214,13 +231,26 @@ def widget(explorer: Explorer) -> Any:
 
 
 def png(figure: Figure) -> bytes:
-    """The figure as PNG, the same bytes for the same figure."""
-    return _render(figure, "png", dpi=PNG_DPI, metadata={"Software": None})
+    """The figure as a PNG of at most 256 colours, the same bytes for the same figure."""
+    with Image.open(io.BytesIO(_bitmap(figure, PNG_DPI))) as picture:
+        buffer = io.BytesIO()
+        picture.convert("RGB").quantize(256, dither=Image.Dither.NONE).save(
+            buffer, format="png", optimize=True
+        )
+    return buffer.getvalue()
 
 
 def svg(figure: Figure) -> bytes:
-    """The figure as SVG, the same bytes for the same figure."""
-    return _render(figure, "svg", metadata={"Date": None, "Creator": None})
+    """The figure as SVG, the same bytes for the same figure.
+
+    Coordinates are rounded to a hundredth of a point, which nobody sees and which halves the size.
+    """
+    drawing = _render(figure, "svg", metadata={"Date": None, "Creator": None})
+    return _LONG_COORDINATE.sub(lambda match: b"%.2f" % float(match[0]), drawing)
+
+
+def _bitmap(figure: Figure, dpi: int) -> bytes:
+    return _render(figure, "png", dpi=dpi, metadata={"Software": None})
 
 
 def _render(figure: Figure, kind: str, **options: Any) -> bytes:
@@ -248,7 +278,7 @@ def _data_uri(kind: str, content: bytes) -> str:
 def _live_picture(explorer: Explorer, parameters: Mapping[str, Any]) -> str:
     """The picture and caption as HTML; an error while drawing becomes the message shown."""
     try:
-        source = _data_uri("image/png", png(explorer.figure(**parameters)))
+        source = _data_uri("image/png", _bitmap(explorer.figure(**parameters), PNG_DPI))
         caption = html.escape(explorer.describe(**parameters))
     except Exception as error:  # shown to the reader in the figure's place, with its cause
         lines = "".join(traceback.format_exception(error)[-2:])
@@ -260,11 +290,31 @@ def _live_picture(explorer: Explorer, parameters: Mapping[str, Any]) -> str:
 
 
 def _frame(figure: Figure) -> str:
-    """A frame for the built book as a data URI: a drawing where that is small, else a bitmap."""
+    """A frame for the built book: an SVG text where that is small, else a PNG as a data URI."""
     drawing = svg(figure)
     if len(drawing) <= LARGE_SVG:
-        return _data_uri("image/svg+xml", drawing)
-    return _data_uri("image/png", _render(figure, "png", dpi=2 * 72, metadata={"Software": None}))
+        return drawing.decode()
+    return _data_uri("image/png", _bitmap(figure, 2 * 72))
+
+
+def _source(frame: str) -> str:
+    """What an ``<img>`` takes to show the frame."""
+    return frame if frame.startswith("data:") else _data_uri("image/svg+xml", frame.encode())
+
+
+def _pack(frames: list[str]) -> dict[str, Any]:
+    """Frames with every line stored once: neighbouring drawings share most of their lines.
+
+    A frame is a list of indices into ``lines``, or a data URI where it is a bitmap.
+    """
+    lines: dict[str, int] = {}
+    packed: list[str | list[int]] = [
+        frame
+        if frame.startswith("data:")
+        else [lines.setdefault(line, len(lines)) for line in frame.splitlines()]
+        for frame in frames
+    ]
+    return {"lines": list(lines), "frames": packed}
 
 
 def _image_tag(figure: Figure, source: str, caption: str) -> str:
@@ -274,7 +324,7 @@ def _image_tag(figure: Figure, source: str, caption: str) -> str:
 
 def _figure_html(figure: Figure, caption: str) -> str:
     return (
-        f'<figure class="book-figure">\n{_image_tag(figure, _frame(figure), caption)}\n'
+        f'<figure class="book-figure">\n{_image_tag(figure, _source(_frame(figure)), caption)}\n'
         f"<figcaption>{html.escape(caption)}</figcaption>\n</figure>"
     )
 
@@ -303,16 +353,16 @@ def _explorer_html(explorer: Explorer) -> str:
             {"name": key, "texts": [one.text(v) for v in one.values]}
             for key, one in explorer.controls.items()
         ],
-        "frames": frames,
         "captions": captions,
+        **_pack(frames),
     }
     sliders = "\n".join(_slider_html(identity, k, one) for k, one in explorer.controls.items())
-    payload = json.dumps(data, ensure_ascii=False).replace("</", "<\\/")
+    payload = json.dumps(data, ensure_ascii=False).replace("<", "\\u003c")
     return (
         f'<figure class="book-figure explore" id="{identity}">\n'
         f'<form class="explore-controls" hidden>\n{sliders}\n'
         '<button type="reset">Reset</button>\n</form>\n'
-        f"{_image_tag(figures[default], frames[default], captions[default])}\n"
+        f"{_image_tag(figures[default], _source(frames[default]), captions[default])}\n"
         f'<figcaption aria-live="polite">{html.escape(captions[default])}</figcaption>\n'
         f'<script type="application/json">{payload}</script>\n</figure>'
     )

@@ -31,7 +31,9 @@ def match_weight(margin: Any, n: Any) -> Any:
     """
     margin, n = _numbers(margin=margin, n=n)
     _require(n >= 1, "n must be at least 1 (the match itself)", n)
-    return 1.0 / (1.0 + (n - 1) * np.exp(-margin))
+    with np.errstate(over="ignore", invalid="ignore"):  # e^{-m} may be infinite, and then the weight is 0
+        rivals = np.where(n == 1, 0.0, (n - 1) * np.exp(-margin))
+    return (1.0 / (1.0 + rivals))[()]
 
 
 def required_margin(weight: Any, n: Any) -> Any:
@@ -43,7 +45,7 @@ def required_margin(weight: Any, n: Any) -> Any:
     weight, n = _numbers(weight=weight, n=n)
     _require((weight > 0) & (weight < 1), "weight must lie strictly between 0 and 1", weight)
     _require(n >= 2, "n must be at least 2 (a match and something to tell it from)", n)
-    return np.log(weight * (n - 1) / (1 - weight))
+    return np.log(weight) - np.log1p(-weight) + np.log(n - 1)
 
 
 def retained_share(decay: Any, age: Any) -> Any:
@@ -78,9 +80,11 @@ def window_weight(age: Any, window: int, weight: float) -> Any:
 def _numbers(**arguments: Any) -> list[Any]:
     converted = []
     for name, value in arguments.items():
+        if np.iscomplexobj(value):
+            raise TypeError(f"{name} must be real, got {value!r}")
         try:
             number = np.asarray(value, dtype=float)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             raise TypeError(f"{name} must be a number or an array, got {value!r}") from None
         converted.append(finite(name, number)[()])
     return converted

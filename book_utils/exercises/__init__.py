@@ -6,6 +6,7 @@ this package. A checker tests properties of an answer on inputs of its own; it n
 
 from __future__ import annotations
 
+import copy
 import importlib
 import pkgutil
 from collections.abc import Callable
@@ -103,7 +104,9 @@ def find(name: str) -> Exercise:
 
 
 def names(chapter: str) -> list[str]:
-    """The names of a chapter's exercises, in the order of its text."""
+    """The names of a chapter's exercises, in the order of its text; ValueError if it has none."""
+    if chapter not in chapters():
+        raise ValueError(f"chapter must be one of {chapters()}, got {chapter!r}")
     load(chapter)
     return [name for name in _EXERCISES if name.startswith(f"{chapter}.")]
 
@@ -119,7 +122,7 @@ def load(chapter: str) -> ModuleType:
 
 
 def call(answer: Any, *inputs: Any) -> Any:
-    """The reader's function at `inputs`, an error inside it told as a wrong answer.
+    """The reader's function at copies of `inputs`, an error inside it told as a wrong answer.
 
     Raises:
         Wrong: the answer is not a function, or it failed.
@@ -128,10 +131,12 @@ def call(answer: Any, *inputs: Any) -> Any:
     if not callable(answer):
         raise Wrong(f"A function is needed here, but the answer is {type(answer).__name__}.")
     try:
-        return answer(*inputs)
-    except NotImplementedError:
-        raise
-    except Exception as error:
+        return answer(*copy.deepcopy(inputs))
+    except NotImplementedError as error:
+        if "not implemented for" not in str(error):  # torch's words for a dtype it cannot use
+            raise
+        raise Wrong(f"Your function stopped with {type(error).__name__}: {error}.") from error
+    except (Exception, SystemExit) as error:
         raise Wrong(f"Your function stopped with {type(error).__name__}: {error}.") from error
 
 
@@ -145,12 +150,14 @@ def number(answer: Any) -> float:
     if answer is None or answer is Ellipsis:
         raise NotImplementedError("put a number in place of the dots.")
     try:
-        value = float(answer)
-    except (TypeError, ValueError, RuntimeError):
+        value = _real(answer)
+    except (TypeError, ValueError, RuntimeError, OverflowError):
         raise Wrong(f"A single number is needed here, but the answer is {answer!r}.") from None
-    if not np.isfinite(value):
-        raise Wrong(f"A finite number is needed here, but the answer is {value}.")
-    return value
+    if value.size != 1:
+        raise Wrong(f"A single number is needed here, but the answer has {value.size} of them.")
+    if not np.isfinite(value).all():
+        raise Wrong(f"A finite number is needed here, but the answer is {value.item()}.")
+    return float(value.item())
 
 
 def array(result: Any, shape: tuple[int, ...]) -> np.ndarray:
@@ -162,11 +169,21 @@ def array(result: Any, shape: tuple[int, ...]) -> np.ndarray:
     if result is None:
         raise Wrong("Your function returned None; is a return statement missing?")
     try:
-        found = np.asarray(result, dtype=float)
-    except (TypeError, ValueError, RuntimeError):
+        found = _real(result)
+    except (TypeError, ValueError, RuntimeError, OverflowError):
         raise Wrong(f"An array of numbers is needed, but got {type(result).__name__}.") from None
     if found.shape != shape:
         raise Wrong(f"The result should have shape {shape}, but has {found.shape}.")
     if not np.isfinite(found).all():
         raise Wrong("The result holds NaN or infinity.")
     return found
+
+
+def _real(answer: Any) -> np.ndarray:
+    """Numbers, arrays, lists and torch tensors as one float array."""
+    if hasattr(answer, "detach"):
+        answer = answer.detach().cpu()
+    found = np.asarray(answer)
+    if np.iscomplexobj(found):
+        raise Wrong("Real numbers are needed here, but the answer is complex.")
+    return found.astype(float)

@@ -38,12 +38,14 @@ def two_tokens(answer: Any) -> str:
         (readout(0.5), "That divides by d_k; the scale is its square root."),
         (16 - right, "The weights are right but stand at the wrong tokens: red matches the query."),
         (9.0, "That would be a hard lookup. The blue token still gets some weight."),
+        (6.6199, "That is the readout of the three tokens in the text; here there are two."),
+        (0.6698, "That is red's weight; the readout is still to come."),
         (8.0, "That is the plain average; the red token scores higher than the blue one."),
     ):
         if abs(value - wrong) < 0.006:
             raise Wrong(why)
     if abs(value - right) >= 0.006:
-        raise Wrong(f"{value:g} is not it; give at least two decimals.")
+        raise Wrong(f"{value:g} is not it. Go through (2.2), (2.3) and (2.4) again, one at a time.")
     return "The one competitor left is closer to red, so the readout is closer too."
 
 
@@ -146,7 +148,12 @@ def duplicates(answer: Any) -> str:
         if _close(found, _softmax(scores) @ values):
             continue
         first = _softmax(np.array([m] + [0.0] * len(other))) @ np.array([match[0], *other])
+        split = (math.exp(m) * np.mean(match) + sum(other)) / (math.exp(m) + len(other))
         for wrong, why in (
+            (
+                split,
+                "The matches share one weight; each of them has the score m, and so e^m of its own.",
+            ),
             (first, "Only the first match is used; every token that matches gets the same weight."),
             (float(np.mean(match)), "The other tokens are left out; they still get weight."),
             (float(np.exp(scores) @ values), "The weights do not sum to one yet."),
@@ -188,11 +195,15 @@ def nothing_score(answer: Any) -> str:
 )
 def last_usable_age(answer: Any) -> str:
     """The largest age at which a recurrence still holds the given share of a write."""
-    for decay, share in ((0.9, 0.5), (0.5, 0.1), (0.99, 0.01), (0.95, 0.3)):
+    for decay, share in ((0.9, 0.5), (0.5, 0.1), (0.99, 0.01), (0.95, 0.3), (0.5, 0.25)):
         found = number(call(answer, decay, share))
         exact = math.log(share) / math.log(decay)
         if found == math.floor(exact):
             continue
+        if found == exact - 1:
+            raise Wrong(f"{decay}**{exact:g} is exactly {share}, and “at least” lets that count.")
+        if found == -math.floor(exact) or found == math.floor(-exact):
+            raise Wrong("An age cannot be negative: ln(decay) is, and so is ln(share).")
         if found == math.ceil(exact):
             raise Wrong(
                 f"For decay {decay} and share {share} it gives {found:g}, but {decay}**{found:g} is "

@@ -10,12 +10,13 @@ from . import style
 
 NAMES = ("red", "green", "blue")
 VALUES = np.array([9.0, 2.0, 7.0])
+LABEL = {"facecolor": "white", "edgecolor": "none", "pad": 0.8, "alpha": 0.85}
 TOKEN_COLOURS = (style.VERMILION, style.GREEN, style.BLUE)
 
 QUERIES = {
     "red": np.array([1.0, 0.0, 0.0]),
     "red, asked ten times louder": np.array([10.0, 0.0, 0.0]),
-    "between red and blue": np.array([1.0, 0.0, 1.0]),
+    "between red and blue": np.array([10.0, 0.0, 10.0]),
     "nothing (zero query)": np.array([0.0, 0.0, 0.0]),
     "not red": np.array([-1.0, 0.0, 0.0]),
 }
@@ -38,13 +39,20 @@ def lookup(query: str) -> Figure:
     for i, name in enumerate(NAMES):
         bars.bar(i, weights[i], color=TOKEN_COLOURS[i], width=0.6)
         bars.annotate(
-            f"{weights[i]:.2f}", (i, weights[i]), ha="center", va="bottom", textcoords="offset points",
+            f"{weights[i]:.3f}", (i, weights[i]), ha="center", va="bottom", textcoords="offset points",
             xytext=(0, 3),
         )  # fmt: skip
         line.plot(
             VALUES[i], 0, marker="os^"[i], color=TOKEN_COLOURS[i], markersize=11, clip_on=False
         )
-        line.annotate(name, (VALUES[i], 0), xytext=(0, 11), textcoords="offset points", ha="center")
+        line.annotate(
+            name,
+            (VALUES[i], 0),
+            xytext=(0, 12),
+            textcoords="offset points",
+            ha="center",
+            bbox=LABEL,
+        )
     bars.set(xticks=range(3), xticklabels=NAMES, ylim=(0, 1.15), ylabel="weight")
     bars.grid(axis="x", visible=False)
     line.axvline(readout, color=style.BLACK, linestyle="--")
@@ -61,7 +69,7 @@ def lookup(query: str) -> Figure:
 def describe_lookup(query: str) -> str:
     """The weights and the readout in words."""
     weights, readout = _answer(query)
-    shares = ", ".join(f"{name} {w:.2f}" for name, w in zip(NAMES, weights, strict=True))
+    shares = ", ".join(f"{name} {w:.3f}" for name, w in zip(NAMES, weights, strict=True))
     return f"Query: {query}. Weights: {shares}. The position read out is {readout:.2f}."
 
 
@@ -76,12 +84,13 @@ def margin(margin: float, n: int) -> Figure:
         curve = match_weight(x, count)
         ax.plot(
             x, curve, color=look["color"], linestyle=look["linestyle"],
-            linewidth=3 if chosen else 1.3, alpha=1 if chosen else 0.55,
+            linewidth=3 if chosen else 1.6, alpha=1 if chosen else 0.75,
         )  # fmt: skip
-        at = float(required_margin(0.5, count))
+        level = {3: 0.72, 10: 0.55}.get(count, 0.45)
+        at = float(required_margin(level, count))
         ax.annotate(
-            f"n = {count:,}".replace(",", " "), (at, 0.5), xytext=(7, -9), textcoords="offset points",
-            color=look["color"], fontweight="bold" if chosen else "normal",
+            f"n = {count:,}".replace(",", " "), (at, level), xytext=(6, -9), textcoords="offset points",
+            color=look["color"], fontweight="bold" if chosen else "normal", bbox=LABEL,
         )  # fmt: skip
     needed = required_margin(0.99, n)
     ax.plot([needed, needed], [0, 0.99], color=style.GREY, linestyle=":")
@@ -100,41 +109,41 @@ def describe_margin(margin: float, n: int) -> str:
     weight = match_weight(margin, n)
     return (
         f"With a margin of {margin:g} among {n} tokens the match gets weight {weight:.3f} and the "
-        f"readout is {4.5 + 4.5 * weight:.2f} instead of 9.00. A weight of 0.99 needs a margin of "
+        f"readout is {4.5 + 4.5 * weight:.2f} (red is at 9). A weight of 0.99 needs a margin of "
         f"{required_margin(0.99, n):.2f}."
     )
 
 
 @style.styled
 def learning(match: np.ndarray, by_hand: float) -> Figure:
-    """Mean weight on the match during training, one line a seed: `match` has shape (seeds, steps)."""
+    """Weight left for the wrong tokens while training, a line a seed; `match` is (seeds, steps)."""
     figure, axes = style.new_figure(3.4)
     ax = axes[0, 0]
     steps = np.arange(1, match.shape[1] + 1)
     for seed, curve in enumerate(match):
         look = style.SERIES[seed % len(style.SERIES)]
         ax.plot(
-            steps, curve, color=look["color"], linestyle=look["linestyle"], label=f"seed {seed}"
+            steps, 1 - curve, color=look["color"], linestyle=look["linestyle"], label=f"seed {seed}"
         )
-    ax.axhline(by_hand, color=style.BLACK, linewidth=1.2)
+    ax.axhline(1 - by_hand, color=style.BLACK, linewidth=1.2)
     ax.annotate(
-        f"set by hand: {by_hand:.2f}", (steps[-1], by_hand), xytext=(0, 5), ha="right",
+        f"one-hot vectors: {1 - by_hand:.2f}", (steps[-1], 1 - by_hand), xytext=(0, 5), ha="right",
         textcoords="offset points",
     )  # fmt: skip
-    ax.set(ylim=(0, 1.03), xlim=(0, steps[-1]))
-    ax.legend(loc="lower right", ncols=2, bbox_to_anchor=(1, 0.06))
-    style.label(ax, x="training step", y="weight on the match")
+    ax.set(xlim=(0, steps[-1]), yscale="log", ylim=(2e-3, 1))
+    ax.legend(loc="upper right", ncols=2, bbox_to_anchor=(1, 0.88))
+    style.label(ax, x="training step", y="weight on the wrong tokens")
     return figure
 
 
 def describe_learning(match: np.ndarray, by_hand: float) -> str:
     """Where the curves start and end, in words that do not depend on the last digits."""
     passed = int((match > by_hand).argmax(axis=1).max())
-    end = np.floor(20 * match[:, -1].min()) / 20
+    end = np.floor(100 * match[:, -1].min()) / 100
     return (
-        f"Weight on the matching token while training from {len(match)} random starts. Every run begins "
-        f"near one third, passes the {by_hand:.2f} that was set by hand within {50 * (passed // 50 + 1)} "
-        f"steps, and ends above {end:.2f}."
+        f"Weight that the two wrong tokens still get while training from {len(match)} random starts. Every "
+        f"run begins near two thirds, falls below the {1 - by_hand:.2f} of the one-hot vectors within "
+        f"{20 * (passed // 20 + 1)} steps, and ends below {1 - end:.2f}, still falling."
     )
 
 
@@ -154,14 +163,14 @@ def age(age: int) -> Figure:
     ax.step(np.append(steps, 65), np.append(attention, 0), where="post", color=black, linewidth=2.4)
     ax.annotate("attention, window of 32", (32, 0.9), xytext=(6, 0), textcoords="offset points")
     for decay, look, (at, shift) in zip(
-        DECAYS, style.SERIES, ((4, (7, 0)), (11, (8, 2)), (46, (0, 9))), strict=False
+        DECAYS, style.SERIES, ((4, (7, 0)), (17, (10, 4)), (46, (0, 9))), strict=False
     ):
         ax.plot(
             steps, retained_share(decay, steps), color=look["color"], linestyle=look["linestyle"]
         )
         ax.annotate(
             f"decay {decay:g}", (at, retained_share(decay, at)), xytext=shift,
-            textcoords="offset points", color=look["color"],
+            textcoords="offset points", color=look["color"], bbox=LABEL,
         )  # fmt: skip
         ax.plot(
             age,
@@ -183,8 +192,13 @@ def describe_age(age: int) -> str:
     """The four shares in words."""
     kept = f"weight {window_weight(age, WINDOW, 0.99):.2f}"
     attention = kept if age < WINDOW else "weight 0, since the token has left the window"
-    shares = ", ".join(f"{a:g} keeps {retained_share(a, age):.3g}" for a in DECAYS)
+    shares = ", ".join(f"{a:g} keeps {_share_in_words(retained_share(a, age))}" for a in DECAYS)
+    steps = "1 step" if age == 1 else f"{age} steps"
     return (
-        f"The red token was seen {age} steps ago. Attention over the last {WINDOW} tokens gives it "
+        f"The red token was seen {steps} ago. Attention over the last {WINDOW} tokens gives it "
         f"{attention}. Of the same write, a recurrence with decay {shares}."
     )
+
+
+def _share_in_words(share: float) -> str:
+    return "less than 0.001" if share < 0.001 else f"{share:.3f}"

@@ -95,7 +95,7 @@ def test_opener_and_closer(name):
 def test_code_lines_fit_the_page(name):
     for cell in cells(name, "code"):
         for line in cell.source.splitlines():
-            assert len(line) <= 78, line
+            assert len(line) <= 80, line
 
 
 @pytest.mark.parametrize("name", NAMES)

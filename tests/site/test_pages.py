@@ -1,14 +1,18 @@
 """The built pages in a browser: no errors, no network, formulas rendered, sliders that work."""
 
+import gzip
 import itertools
 import json
+from pathlib import Path
 
 import pytest
+from axe_playwright_python.sync_playwright import Axe
 from conftest import PAGES, SITE
 from notebooks import sliders, toc_chapters
 
 CHAPTERS = [f"chapters/{name}.html" for name in toc_chapters()]
 PHONE = {"viewport": {"width": 390, "height": 844}}
+SHARED_LIMIT, OWN_LIMIT = 600_000, 400_000  # bytes, compressed as a web server would
 SLIDER_STATE = """figure => ({
     image: figure.querySelector("img").src,
     alt: figure.querySelector("img").alt,
@@ -24,7 +28,7 @@ def test_the_book_was_built():
 def test_nothing_complains_and_nothing_is_fetched_from_elsewhere(page_name, visit):
     page = visit(page_name)
     assert page.complaints == []
-    assert [url for url in page.requests if not url.startswith(("file:", "data:"))] == []
+    assert [url for url in page.requests if not url.startswith(("file:", "data:", "blob:"))] == []
 
 
 def test_formulas_are_rendered(page_name, visit):
@@ -138,3 +142,63 @@ def test_internal_links_lead_somewhere(page_name, visit):
         assert target.is_file(), link
         if anchor and target.suffix == ".html":
             assert f'id="{anchor}"' in target.read_text(encoding="utf-8"), link
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1300, 390])
+def test_no_accessibility_violations(page_name, width, theme, visit):
+    page = visit(page_name, viewport={"width": width, "height": 900}, color_scheme=theme)
+    found = Axe().run(page).response["violations"]
+    assert [(v["id"], [node["html"][:120] for node in v["nodes"]]) for v in found] == []
+
+
+def test_pages_are_light(page_name, visit):
+    page = visit(page_name)
+    for figure in page.locator("figure.explore").all():
+        figure.scroll_into_view_if_needed()
+    files = {
+        url.partition("?")[0].partition("#")[0] for url in page.requests if url.startswith("file:")
+    }
+    sizes = {
+        url: len(gzip.compress(Path(url.removeprefix("file://")).read_bytes())) for url in files
+    }
+    own = sum(size for url, size in sizes.items() if url.endswith(".html") or "/_frames/" in url)
+    assert own <= OWN_LIMIT
+    assert sum(sizes.values()) - own <= SHARED_LIMIT
+
+
+def test_pages_without_formulas_load_no_mathjax(page_name, visit):
+    page = visit(page_name)
+    loads = any("mathjax" in url for url in page.requests)
+    assert loads == (page.locator(".math").count() > 0)
+
+
+def test_code_and_formulas_can_be_scrolled_with_the_keyboard(page_name, visit):
+    page = visit(page_name, **PHONE)
+    unreachable = page.locator("pre, div.math").evaluate_all(
+        "all => all.filter(e => e.scrollWidth > e.clientWidth + 1 && e.tabIndex < 0)"
+        ".map(e => e.textContent.slice(0, 60))"
+    )
+    assert unreachable == []
+
+
+@pytest.mark.parametrize("page_name", CHAPTERS)
+def test_a_slider_answers_within_a_tenth_of_a_second(page_name, visit):
+    page = visit(page_name)
+    for figure in page.locator("figure.explore").all():
+        figure.scroll_into_view_if_needed()
+        waits = figure.evaluate(
+            """async figure => {
+                const slider = figure.querySelector("input"), image = figure.querySelector("img");
+                const waits = [];
+                for (let i = 0; i <= Number(slider.max); i++) {
+                    const start = performance.now();
+                    slider.value = String(i);
+                    slider.dispatchEvent(new Event("input", { bubbles: true }));
+                    await image.decode();
+                    waits.push(performance.now() - start);
+                }
+                return waits;
+            }"""
+        )
+        assert sorted(waits)[len(waits) // 2] < 100

@@ -1,7 +1,10 @@
 """The machinery of exercises: verdicts, hints, and how answers are read."""
 
+import sys
+
 import numpy as np
 import pytest
+import torch
 
 from book_utils import exercises
 from book_utils.exercises import Wrong
@@ -65,3 +68,46 @@ def test_array_says_what_is_off():
     ):
         with pytest.raises(Wrong, match=message):
             exercises.array(result, (2,))
+
+
+def test_inputs_are_copied_so_an_answer_may_overwrite_them():
+    given = np.arange(3.0)
+
+    def overwrite(x):
+        x *= 0
+        return x
+
+    np.testing.assert_array_equal(exercises.call(overwrite, given), np.zeros(3))
+    np.testing.assert_array_equal(given, np.arange(3.0))
+
+
+def test_leaving_python_is_a_wrong_answer():
+    with pytest.raises(Wrong, match="stopped with SystemExit"):
+        exercises.call(lambda: sys.exit(3))
+
+
+def test_a_dtype_that_torch_cannot_use_is_not_an_untouched_stub():
+    with pytest.raises(Wrong, match="not implemented for 'Long'"):
+        exercises.call(lambda: torch.softmax(torch.tensor([1, 2]), 0))
+
+
+def test_tensors_and_arrays_of_one_are_numbers():
+    assert exercises.number(torch.tensor([8.34], requires_grad=True, dtype=torch.float64)) == 8.34
+    assert exercises.number(np.array([[8.34]])) == 8.34
+    np.testing.assert_array_equal(
+        exercises.array(torch.ones(2, requires_grad=True), (2,)), [1.0, 1.0]
+    )
+
+
+def test_complex_and_huge_answers_are_refused():
+    with pytest.raises(Wrong, match="complex"):
+        exercises.number(8.34 + 3j)
+    with pytest.raises(Wrong, match="complex"):
+        exercises.array(np.ones(2) + 0j, (2,))
+    with pytest.raises(Wrong, match="single number"):
+        exercises.number(10**400)
+
+
+def test_names_of_an_unknown_chapter():
+    with pytest.raises(ValueError, match="chapter must be one of"):
+        exercises.names("os")

@@ -44,6 +44,8 @@ WRONG = [
     ("two_tokens", 7.66, "wrong tokens"),
     ("two_tokens", 9, "hard lookup"),
     ("two_tokens", 8, "plain average"),
+    ("two_tokens", 6.62, "three tokens"),
+    ("two_tokens", 0.67, "red's weight"),
     ("two_tokens", 1.5, "1.5 is not it"),
     ("two_tokens", "about eight", "single number"),
     ("weights", lambda q, K: scipy.special.softmax(K @ q), "not divided by √d_k"),
@@ -74,6 +76,11 @@ WRONG = [
         lambda a, b, m: (np.exp(m) * a[0] + sum(b)) / (np.exp(m) + len(b)),
         "Only the first match",
     ),
+    (
+        "duplicates",
+        lambda a, b, m: (np.exp(m) * np.mean(a) + sum(b)) / (np.exp(m) + len(b)),
+        "e^m of its own",
+    ),
     ("duplicates", lambda a, b, m: 4.0, "it gives 4.0000"),
     ("nothing_score", 3.0, "too low"),
     ("nothing_score", 0, "too low"),
@@ -83,6 +90,8 @@ WRONG = [
     ("last_usable_age", lambda a, s: math.log(s) / math.log(a), "Round it down"),
     ("last_usable_age", lambda a, s: math.log(a) / math.log(s), "changed places"),
     ("last_usable_age", lambda a, s: math.log(0.5) // math.log(a), "half-life"),
+    ("last_usable_age", lambda a, s: math.ceil(math.log(s) / math.log(a)) - 1, "at least"),
+    ("last_usable_age", lambda a, s: math.log(s) // -math.log(a), "negative"),
     ("last_usable_age", lambda a, s: 3, "it gives 3"),
 ]
 

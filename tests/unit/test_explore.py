@@ -9,7 +9,17 @@ import ipywidgets
 import pytest
 from matplotlib.figure import Figure
 
-from book_utils.explore import FRONT_END, MAX_FRAMES, control, explore, png, show, svg, widget
+from book_utils.explore import (
+    FRONT_END,
+    MAX_FRAMES,
+    _render,
+    control,
+    explore,
+    png,
+    show,
+    svg,
+    widget,
+)
 from book_utils.plots import style
 
 
@@ -50,6 +60,10 @@ def test_control_text_carries_the_unit():
         ([1], None, ValueError, "at least two"),
         ([1, 1], None, ValueError, "must differ"),
         ([1, 2], 3, ValueError, "default must be one of"),
+        ([1000001.0, 1000002.0], None, ValueError, "must differ .* as shown"),
+        ([1, "1"], None, ValueError, "must differ"),
+        ([1.0, float("nan")], None, TypeError, "numbers, strings or booleans, got nan"),
+        ([[1], [2]], None, TypeError, r"numbers, strings or booleans, got \[1\]"),
         ("ab", None, TypeError, "must be a list"),
         (5, None, TypeError, "must be a list"),
     ],
@@ -64,6 +78,11 @@ def test_explore_rejects():
         explore(3, describe=describe, slope=[1, 2])
     with pytest.raises(TypeError, match="describe must be a function"):
         explore(line, describe="a line", slope=[1, 2])
+    for name in ("a b", 'a"><b', "größe", "a?b"):
+        with pytest.raises(ValueError, match="name must be letters, digits and underscores"):
+            explore(line, describe=describe, name=name, slope=[1, 2])
+    with pytest.raises(ValueError, match=r"name must be .*<lambda>"):
+        explore(lambda slope: line(slope), describe=describe, slope=[1, 2])
     with pytest.raises(ValueError, match="at least one control"):
         explore(line, describe=describe)
     with pytest.raises(ValueError, match=f"at most {MAX_FRAMES}"):
@@ -145,10 +164,39 @@ def test_built_html_has_a_frame_and_caption_for_every_position(slider, monkeypat
     data = json.loads(re.search(r'<script type="application/json">(.*)</script>', page)[1])
     positions = list(slider.positions())
     assert data["captions"] == [describe(**p) for p in positions]
-    assert len(set(data["frames"])) == len(positions)
+    drawings = ["\n".join(data["lines"][i] for i in frame) for frame in data["frames"]]
+    assert drawings == [svg(line(**p)).decode().rstrip("\n") for p in positions]
+    assert len(data["lines"]) == len(set(data["lines"]))
     assert data["controls"][0] == {"name": "slope", "texts": ["1 m/s", "2 m/s", "4 m/s"]}
-    frame = base64.b64decode(data["frames"][-1].partition("base64,")[2])
-    assert frame == svg(line(4, 0.5))
+
+
+def test_captions_cannot_end_the_script_that_carries_them(monkeypatch):
+    def hostile(slope):
+        return f"A </script><!--<script> caption, {slope}."
+
+    page = built_html(explore(line, describe=hostile, slope=[1, 2]), monkeypatch)
+    payload = re.search(r'<script type="application/json">(.*?)</script>', page)[1]
+    assert "<" not in payload
+    assert json.loads(payload)["captions"] == [hostile(1), hostile(2)]
+
+
+def test_large_drawings_become_bitmaps(slider, monkeypatch):
+    monkeypatch.setattr("book_utils.explore.LARGE_SVG", 100)
+    page = built_html(slider, monkeypatch)
+    data = json.loads(re.search(r'<script type="application/json">(.*)</script>', page)[1])
+    assert data["lines"] == []
+    frame = base64.b64decode(data["frames"][0].removeprefix("data:image/png;base64,"))
+    assert frame.startswith(b"\x89PNG")
+
+
+def test_rounding_coordinates_moves_nothing_by_more_than_it_may():
+    figure = line(1.2345)
+    number = re.compile(rb"(?<![\w.#-])-?\d+\.\d+(?![\w.])")
+    full = number.findall(_render(figure, "svg", metadata={"Date": None, "Creator": None}))
+    short = number.findall(svg(figure))
+    for before, after in zip(full, short, strict=True):
+        allowed = 0.00501 if abs(float(before)) >= 1 else 0
+        assert abs(float(before) - float(after)) <= allowed
 
 
 def test_built_html_shows_the_default_without_javascript(slider, monkeypatch):
@@ -189,5 +237,7 @@ def test_show_in_the_built_book(monkeypatch):
 def test_show_rejects():
     with pytest.raises(TypeError, match="figure must be a matplotlib Figure"):
         show("picture.png", "A line.")
+    with pytest.raises(TypeError, match="caption must be a text"):
+        show(Figure(), None)
     with pytest.raises(ValueError, match="caption must say"):
         show(Figure(), "  ")

@@ -34,7 +34,13 @@ def test_known_margins():
 
 
 def test_one_token_gets_everything():
-    assert lookup.match_weight(-5.0, 1) == 1
+    np.testing.assert_array_equal(lookup.match_weight(np.array([-1000.0, 0, 3]), 1), 1)
+
+
+def test_extreme_margins_are_finite():
+    assert lookup.match_weight(-1000, 3) == 0
+    assert lookup.match_weight(1000, 3) == 1
+    assert np.isfinite(lookup.required_margin(0.999, 1e308))
 
 
 def test_functions_broadcast():
@@ -81,3 +87,7 @@ def test_bad_values_are_named(call, message):
 def test_bad_types_are_named():
     with pytest.raises(TypeError, match="margin must be a number"):
         lookup.match_weight("large", 3)
+    with pytest.raises(TypeError, match="decay must be real"):
+        lookup.retained_share(np.array([0.5 + 0.5j]), 2)
+    with pytest.raises(TypeError, match="margin must be a number"):
+        lookup.match_weight(10**400, 3)

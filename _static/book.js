@@ -1,5 +1,6 @@
-/* Sliders of the built book. Each figure.explore carries its frames and captions as JSON;
-   moving a slider swaps the picture, its alternative text and its caption. No network, no kernel. */
+/* What the built book does without a kernel and without a network.
+   Sliders: each figure.explore carries its frames and captions as JSON; moving a slider swaps the
+   picture, its alternative text and its caption. Wide formulas can be scrolled with the keyboard. */
 (() => {
   "use strict";
 
@@ -7,9 +8,23 @@
   const frameIndex = (sliders) =>
     sliders.reduce((index, slider) => index * (Number(slider.max) + 1) + Number(slider.value), 0);
 
+  /** A frame is a data URI or file, or a list of lines of an SVG drawing. */
+  const frameSources = (data) => {
+    const drawings = new Map();
+    return data.frames.map((frame) => {
+      if (typeof frame === "string") return frame;
+      const key = frame.join();
+      if (!drawings.has(key)) {
+        const text = frame.map((line) => data.lines[line]).join("\n");
+        drawings.set(key, URL.createObjectURL(new Blob([text], { type: "image/svg+xml" })));
+      }
+      return drawings.get(key);
+    });
+  };
+
   /** "#explore-name?d_k=256&T=8": the figure's id and its parameters, or null. */
   const readLink = () => {
-    const [id, query] = decodeURIComponent(location.hash.slice(1)).split("?");
+    const [id, query] = location.hash.slice(1).split("?");
     return id && query ? { id, parameters: new URLSearchParams(query) } : null;
   };
 
@@ -18,14 +33,14 @@
     const form = figure.querySelector("form");
     const image = figure.querySelector("img");
     const caption = figure.querySelector("figcaption");
-    const sliders = data.controls.map((control) => form.elements.namedItem(control.name));
-    let loaded = false;
+    const sliders = [...form.querySelectorAll("input")];
+    let sources = null;
 
-    /** Fetch the other frames once somebody is about to use them. */
+    /** Make the frames and let the browser read them, once somebody is about to use them. */
     const load = () => {
-      if (loaded) return;
-      loaded = true;
-      figure.preloaded = [...new Set(data.frames)].map((source) => {
+      if (sources) return;
+      sources = frameSources(data);
+      figure.preloaded = [...new Set(sources)].map((source) => {
         const frame = new Image();
         frame.src = source;
         return frame;
@@ -33,13 +48,14 @@
     };
 
     const draw = () => {
+      load();
       sliders.forEach((slider, i) => {
         const text = data.controls[i].texts[Number(slider.value)];
         slider.setAttribute("aria-valuetext", text);
         slider.nextElementSibling.value = text;
       });
       const index = frameIndex(sliders);
-      image.src = data.frames[index];
+      image.src = sources[index];
       image.alt = data.captions[index];
       caption.textContent = data.captions[index];
     };
@@ -58,13 +74,12 @@
         const position = data.controls[i].texts.indexOf(link.parameters.get(slider.name));
         if (position >= 0) slider.value = String(position);
       });
-      load();
       draw();
       figure.scrollIntoView();
     };
 
-    form.reset(); // a browser may restore old positions on reload
-    form.addEventListener("input", () => { load(); draw(); });
+    HTMLFormElement.prototype.reset.call(form); // a browser may restore old positions on reload
+    form.addEventListener("input", draw);
     form.addEventListener("change", remember);
     form.addEventListener("submit", (event) => event.preventDefault());
     form.addEventListener("reset", () => setTimeout(() => { draw(); remember(); }));
@@ -76,11 +91,26 @@
     }, { rootMargin: "50%" }).observe(figure);
 
     form.hidden = false;
-    draw();
     follow();
   }
 
-  const startAll = () => document.querySelectorAll("figure.explore").forEach(start);
+  /** A formula wider than the page scrolls inside its box; the box can then be reached by Tab. */
+  const makeScrollable = () => {
+    document.querySelectorAll("div.math").forEach((box) => {
+      if (box.scrollWidth <= box.clientWidth) return box.removeAttribute("tabindex");
+      box.tabIndex = 0;
+      box.setAttribute("role", "group");
+      box.setAttribute("aria-label", "formula, scrolls sideways");
+    });
+  };
+
+  const startAll = () => {
+    document.querySelectorAll("figure.explore").forEach(start);
+    addEventListener("load", () => {
+      window.MathJax?.startup?.promise.then(makeScrollable);
+      addEventListener("resize", makeScrollable);
+    });
+  };
   if (document.readyState === "loading") addEventListener("DOMContentLoaded", startAll);
   else startAll();
 })();
