@@ -2,8 +2,8 @@
 
 Thebe (live code by a remote kernel) and toggle buttons are loaded on every page even when they are
 switched off; Thebe's are added twice, which is a script error. Font Awesome is 1.5 MB of script for
-a dozen icons, which ``_static/book.css`` draws instead. Pages without formulas get no MathJax. The theme's sidebar is given the role that
-tells assistive technology what it is.
+a dozen icons, which ``_static/book.css`` draws instead. Pages without formulas get no MathJax. The
+theme's sidebar is given the role that tells assistive technology what it is.
 """
 
 import re

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import hashlib
 import io
+import json
 import os
 import re
 from pathlib import Path
@@ -12,6 +14,7 @@ from typing import Any
 
 import nbformat
 import yaml
+from book_site.freshness import source_hash
 
 ROOT = Path(__file__).resolve().parents[2]
 CHAPTERS = sorted((ROOT / "chapters").glob("*.ipynb"))
@@ -62,6 +65,31 @@ def execute(name: str) -> list[Any]:
                 expression = ast.Expression(last.value)
                 values.append(eval(compile(expression, name, "eval"), namespace))
     return values
+
+
+def captions_file(name: str) -> Path:
+    """Where the captions of a chapter's sliders are kept, as long as nothing they come from changes."""
+    notebook = (ROOT / "chapters" / f"{name}.ipynb").read_bytes()
+    digest = hashlib.sha256(notebook + source_hash(ROOT).encode()).hexdigest()[:16]
+    return ROOT / "_build/captions" / f"{name}-{digest}.json"
+
+
+def slider_captions(name: str, shown: list[Any] | None = None) -> list[list[str]]:
+    """Every slider's captions by position, computed from the notebook (once for all tests).
+
+    Args:
+        name: the chapter.
+        shown: its sliders, where the caller has executed it already.
+    """
+    path = captions_file(name)
+    if shown is None and path.is_file():
+        return json.loads(path.read_text(encoding="utf-8"))
+    if shown is None:
+        shown = sliders(name)
+    captions = [[slider.describe(**p) for p in slider.positions()] for slider in shown]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(captions), encoding="utf-8")
+    return captions
 
 
 def sliders(name: str) -> list[Any]:

@@ -98,3 +98,23 @@ def test_numbered_formulas_of_several_lines_are_passed_through(book):
     assert build(book).returncode == 0
     assert "split" not in shown(book)
     assert "\\tag{1.1}" in shown(book)
+
+
+SLIDER = """
+from book_utils.explore import explore
+from book_utils.plots import red_object as figures
+explore(figures.age, describe=figures.describe_age, age=[1, 4, 40])
+"""
+
+
+def test_building_twice_gives_the_same_pages_and_pictures(book, tmp_path):
+    write_page(book, SLIDER.strip())
+    shown_files = []
+    for _ in range(2):
+        assert build(book).returncode == 0
+        site = book / "_build/html"
+        kept = [*site.glob("*.html"), *site.glob("_frames/*"), *site.glob("_static/book.*")]
+        shown_files.append({path.name: path.read_bytes() for path in kept})
+        shutil.rmtree(book / "_build")
+    assert shown_files[0] == shown_files[1]
+    assert any(name.endswith(".svg") for name in shown_files[0])
