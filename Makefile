@@ -1,5 +1,4 @@
 # Each target sets up what it needs. `make book` on a fresh clone is enough to read the book.
-#
 #   make book        build the HTML book and print the path to open
 #   make serve       build it and serve it on http://localhost:8000
 #   make lab         open the chapters in JupyterLab
@@ -27,7 +26,10 @@ endif
 READY := $(VENV)/.ready
 SITE := $(OUT)/_build/html
 
-.PHONY: book serve lab notebooks test unit chapters site lint format mutants clean distclean
+.PHONY: help book serve lab notebooks test unit chapters site lint format mutants clean distclean
+
+help:
+	@sed -n '/^#/!q;s/^# \{0,1\}//p' Makefile
 
 book: $(READY)
 	"$(BIN)/jupyter-book" build . --path-output "$(OUT)" --quiet

@@ -59,6 +59,14 @@ def test_page_names_its_language(page_name, visit):
     assert visit(page_name).locator("html").get_attribute("lang") == "en"
 
 
+def test_search_works_from_disk(visit):
+    page = visit("search.html?q=softmax")
+    page.wait_for_selector("#search-results li a")
+    links = page.locator("#search-results li a").evaluate_all("all => all.map(a => a.href)")
+    assert any("red_object_lookup.html" in link for link in links)
+    assert page.complaints == []
+
+
 @pytest.mark.parametrize("page_name", CHAPTERS)
 def test_sliders_move_by_keyboard_through_their_whole_range(page_name, visit):
     page = visit(page_name)
