@@ -1,6 +1,6 @@
 /* What the built book does without a kernel and without a network.
    Sliders: each figure.explore carries its frames and captions as JSON; moving a slider swaps the
-   picture, its alternative text and its caption. Wide formulas can be scrolled with the keyboard. */
+   picture, its alternative text and its caption. Quizzes answer back. Wide formulas can be scrolled with the keyboard. */
 (() => {
   "use strict";
 
@@ -94,6 +94,49 @@
     follow();
   }
 
+  /** A quiz: choosing an option says why it is right or not; what was chosen is remembered here. */
+  function startQuiz(quiz) {
+    const form = quiz.querySelector("form");
+    const score = form.querySelector("output");
+    const questions = [...form.querySelectorAll("fieldset")];
+    const chosen = (question) => question.querySelector("input:checked");
+
+    const store = (value) => {
+      try { localStorage.setItem(quiz.id, JSON.stringify(value)); } catch { /* private mode: forget */ }
+    };
+    const stored = () => {
+      try { return JSON.parse(localStorage.getItem(quiz.id)) ?? []; } catch { return []; }
+    };
+
+    const draw = () => {
+      questions.forEach((question) => {
+        const option = chosen(question);
+        const why = question.querySelector(".quiz-why");
+        why.innerHTML = option ? option.parentElement.querySelector("p").innerHTML : "";
+        why.dataset.right = option ? "right" in option.dataset : "";
+      });
+      const answers = questions.map(chosen).filter(Boolean);
+      const right = answers.filter((option) => "right" in option.dataset).length;
+      score.value = `${right} right of ${answers.length} answered; ${questions.length} questions in all.`;
+    };
+
+    form.addEventListener("change", () => {
+      draw();
+      store(questions.map((question) => chosen(question)?.value ?? null));
+    });
+    form.addEventListener("submit", (event) => event.preventDefault());
+    form.addEventListener("reset", () => setTimeout(() => { draw(); store([]); }));
+
+    const before = stored();
+    questions.forEach((question, i) => {
+      const option = [...question.querySelectorAll("input")].find((one) => one.value === before[i]);
+      if (option) option.checked = true;
+    });
+    quiz.querySelector(".quiz-folded").hidden = true;
+    form.hidden = false;
+    draw();
+  }
+
   /** A formula wider than the page scrolls inside its box; the box can then be reached by Tab. */
   const makeScrollable = () => {
     document.querySelectorAll("div.math").forEach((box) => {
@@ -106,6 +149,7 @@
 
   const startAll = () => {
     document.querySelectorAll("figure.explore").forEach(start);
+    document.querySelectorAll("div.quiz").forEach(startQuiz);
     addEventListener("load", () => {
       window.MathJax?.startup?.promise.then(makeScrollable);
       addEventListener("resize", makeScrollable);

@@ -36,7 +36,7 @@ from .plots.style import STYLE
 FRONT_END = "BOOK_FRONT_END"  # the environment variable that says "html" while the site is built
 MAX_FRAMES = 150
 PNG_DPI = 110
-LARGE_SVG = 60_000  # bytes; a frame whose drawing is larger than this is shipped as a bitmap
+LARGE_SVG = 150_000  # bytes; a frame whose drawing is larger than this is shipped as a bitmap
 
 # A number of at least one with three or more decimals; scales, below one, keep all of theirs.
 _LONG_COORDINATE = re.compile(rb"(?<![\w.#-])-?\d*[1-9]\d*\.\d{3,}(?![\w.])")
@@ -230,9 +230,9 @@ def widget(explorer: Explorer) -> Any:
     return widgets.VBox([*sliders.values(), picture])
 
 
-def png(figure: Figure) -> bytes:
+def png(figure: Figure, dpi: int = PNG_DPI) -> bytes:
     """The figure as a PNG of at most 256 colours, the same bytes for the same figure."""
-    with Image.open(io.BytesIO(_bitmap(figure, PNG_DPI))) as picture:
+    with Image.open(io.BytesIO(_bitmap(figure, dpi))) as picture:
         buffer = io.BytesIO()
         picture.convert("RGB").quantize(256, dither=Image.Dither.NONE).save(
             buffer, format="png", optimize=True
@@ -294,7 +294,7 @@ def _frame(figure: Figure) -> str:
     drawing = svg(figure)
     if len(drawing) <= LARGE_SVG:
         return drawing.decode()
-    return _data_uri("image/png", _bitmap(figure, 2 * 72))
+    return _data_uri("image/png", png(figure, dpi=2 * 72))
 
 
 def _source(frame: str) -> str:

@@ -78,7 +78,7 @@ def test_headings_are_in_order_and_unique(name):
 
 
 OPENER = ("**The question.**", "**After this chapter you can**", "**You need**", "**Time.**")
-CLOSER = ("What this did not show", "Exercises", "In three lines", "Further reading")
+CLOSER = ("What this did not show", "Exercises", "Quiz", "In three lines", "Further reading")
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -88,7 +88,7 @@ def test_opener_and_closer(name):
     assert -1 not in positions
     assert positions == sorted(positions)
     titles = re.findall(r"^## (?:[\d.]+ )?(.+)$", prose(name), re.MULTILINE)
-    assert tuple(titles[-4:]) == CLOSER
+    assert tuple(titles[-5:]) == CLOSER
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -120,6 +120,34 @@ def test_a_link_can_name_a_slider_s_position(page_name, visit):
 
 
 @pytest.mark.parametrize("page_name", CHAPTERS)
+def test_the_quiz_answers_back_and_remembers(page_name, visit):
+    page = visit(page_name)
+    form = page.locator("div.quiz form")
+    questions = form.locator("fieldset")
+    count = questions.count()
+    assert count >= 5
+    for question in questions.all():
+        question.locator("input").first.focus()
+        page.keyboard.press("Space")
+        for _ in range(question.locator("input").count()):
+            page.keyboard.press("ArrowDown")
+            option = question.locator("input:checked")
+            right = option.get_attribute("data-right") is not None
+            why = question.locator(".quiz-why").inner_text()
+            assert why.startswith("Right." if right else "No.")
+        question.locator("[data-right]").check()
+    everything = f"{count} right of {count} answered; {count} questions in all."
+    assert form.locator("output").inner_text() == everything
+    page.reload()
+    assert page.locator("div.quiz output").inner_text() == everything
+    page.locator("div.quiz button").click()
+    page.wait_for_function(
+        "document.querySelector('div.quiz output').value.startsWith('0 right of 0')"
+    )
+    assert page.complaints == []
+
+
+@pytest.mark.parametrize("page_name", CHAPTERS)
 def test_without_javascript_the_default_figure_stands(page_name, visit):
     page = visit(page_name, java_script_enabled=False)
     for figure in page.locator("figure.explore").all():
