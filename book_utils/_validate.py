@@ -43,9 +43,13 @@ def finite_number(name: str, value: Any) -> float:
         raise TypeError(
             f"{name} must be a real number, got {value!r} of type {type(value).__name__}"
         )
-    if not math.isfinite(value):
+    try:
+        number = float(value)
+    except OverflowError:  # an integer or fraction; it may have too many digits to print
+        raise ValueError(f"{name} must be finite, but it is too large for a float") from None
+    if not math.isfinite(number):
         raise ValueError(f"{name} must be finite, got {value}")
-    return float(value)
+    return number
 
 
 def positive_number(name: str, value: Any) -> float:
@@ -72,6 +76,23 @@ def finite(name: str, x: Any) -> Any:
     if bad:
         raise ValueError(f"{name} must be finite, but {bad} of its entries are NaN or infinite")
     return x
+
+
+def real_array(name: str, x: Any) -> np.ndarray[Any, np.dtype[np.float64]]:
+    """The numbers in `x` (a list, array or tensor, without its gradient) as a float64 array.
+
+    TypeError if they are complex, or no numbers: an imaginary part is never dropped.
+    """
+    if is_torch(x):
+        x = x.detach().cpu()
+        return real_array(name, (x if x.is_complex() else x.double()).numpy())
+    try:
+        array = np.asarray(x)
+    except (TypeError, ValueError, RuntimeError) as error:  # ragged, or tensors with a gradient
+        raise TypeError(f"{name} must be an array of real numbers ({error})") from None
+    if array.dtype.kind not in "biuf":
+        raise TypeError(f"{name} must hold real numbers, got {array.dtype}")
+    return np.asarray(array, dtype=np.float64)
 
 
 def min_ndim(name: str, x: Any, ndim: int, shape: str) -> Any:

@@ -36,6 +36,8 @@ def softmax(scores: Tensor, dim: int = -1) -> Tensor:
     Subtracting the same m from every score changes nothing (numerator and denominator both shrink
     by $e^{-m}$), but the largest exponent is now 0, so no score is too big.
 
+    Half precision is widened inside (a sum of 70,000 ones overflows float16) and rounded once.
+
     Args:
         scores: floating-point tensor of any shape; entries may be $-\infty$ (weight 0).
         dim: the axis that sums to one.
@@ -53,6 +55,7 @@ def softmax(scores: Tensor, dim: int = -1) -> Tensor:
         raise ValueError(f"dim is {dim}, but scores has only {scores.ndim} axes")
     if scores.shape[dim] == 0:
         raise ValueError(f"scores has no entry along axis {dim}: shape {tuple(scores.shape)}")
+    dtype, scores = scores.dtype, _at_least_single(scores)
     # A shift changes no weight, hence no derivative: the maximum may be treated as a constant.
     maximum = scores.detach().amax(dim=dim, keepdim=True)
     if not bool(maximum.isfinite().all()):
@@ -61,7 +64,7 @@ def softmax(scores: Tensor, dim: int = -1) -> Tensor:
             "or a slice of -inf only (a query with no key to attend to)"
         )
     exponentials = (scores - maximum).exp()
-    return exponentials / exponentials.sum(dim=dim, keepdim=True)
+    return (exponentials / exponentials.sum(dim=dim, keepdim=True)).to(dtype)
 
 
 def causal_mask(T: int) -> Tensor:
@@ -89,6 +92,8 @@ def entropy(weights: Tensor) -> Tensor:
 
     $$ H(w) = -\sum_j w_j \ln w_j, \qquad 0 \ln 0 = 0 $$
 
+    A weight of 0 (a masked token) gets gradient 0, not the infinite slope of $-w \ln w$ there.
+
     Args:
         weights: (..., n), rows non-negative with sum one.
 
@@ -99,7 +104,9 @@ def entropy(weights: Tensor) -> Tensor:
         TypeError: `weights` is not a floating-point tensor.
         ValueError: a row is not a probability distribution.
     """
-    return torch.special.entr(_distribution("weights", weights)).sum(dim=-1)
+    w = _distribution("weights", weights)
+    seen = w.where(w > 0, 1.0)  # 1 ln 1 = 0 = 0 ln 0, with a finite slope
+    return -(seen * seen.log()).sum(dim=-1)
 
 
 def effective_tokens(weights: Tensor) -> Tensor:
@@ -152,7 +159,8 @@ def scaled_dot_product_attention(
         mask: boolean, broadcastable to (..., T_q, T_k), **True = may attend**. This is the
             convention of ``torch.nn.functional.scaled_dot_product_attention``;
             ``torch.nn.MultiheadAttention`` uses the opposite (True = may *not* attend).
-        scale: the factor γ on the scores; $1/\sqrt{d_k}$ when None.
+        scale: the factor γ on the scores; $1/\sqrt{d_k}$ when None. The queries are multiplied by
+            it first, so that only the scaled scores have to fit in the dtype.
 
     Returns:
         (output, weights) of shapes (..., T_q, d_v) and (..., T_q, T_k), in the dtype of `q`.
@@ -163,7 +171,7 @@ def scaled_dot_product_attention(
     """
     _check_attention_inputs(q, k, v)
     gamma = 1.0 / math.sqrt(q.shape[-1]) if scale is None else finite_number("scale", scale)
-    scores = (q @ k.mT) * gamma
+    scores = (q * gamma) @ k.mT
     if not bool(scores.isfinite().all()):
         raise ValueError("q and k give scores that are NaN or infinite; check their entries")
     if mask is not None:
@@ -176,8 +184,10 @@ def split_heads(x: Tensor, heads: int) -> Tensor:
     """(..., T, d) → (..., heads, T, d/heads): head h gets the h-th slice of the d columns.
 
     Raises:
-        TypeError, ValueError: fewer than two axes, or `heads` does not divide the width d.
+        TypeError: `x` is not a tensor, or `heads` not an integer.
+        ValueError: fewer than two axes, or `heads` does not divide the width d.
     """
+    _require_tensor("x", x)
     min_ndim("x", x, 2, "(..., T, d)")
     d_head = _head_width(x.shape[-1], heads)
     return x.reshape(*x.shape[:-1], heads, d_head).transpose(-3, -2)  # (..., T, heads, d_head) →
@@ -187,8 +197,10 @@ def merge_heads(x: Tensor) -> Tensor:
     """(..., heads, T, d_head) → (..., T, heads·d_head): the heads' outputs side by side.
 
     Raises:
+        TypeError: `x` is not a tensor.
         ValueError: fewer than three axes.
     """
+    _require_tensor("x", x)
     min_ndim("x", x, 3, "(..., heads, T, d_head)")
     x = x.transpose(-3, -2)  # (..., T, heads, d_head)
     return x.reshape(*x.shape[:-2], x.shape[-2] * x.shape[-1])
@@ -281,8 +293,12 @@ class MultiHeadAttention(nn.Module):
 
         Returns:
             (output, weights) of shapes (..., T, d) and (..., heads, T, T).
+
+        Raises:
+            TypeError, ValueError: `x` has another width or dtype than the layer, or as for
+                `scaled_dot_product_attention`.
         """
-        _check_tokens("x", x, self.d)
+        _check_tokens("x", x, self.query.weight)
         mixed, weights = multi_head_attention(
             self.query(x), self.key(x), self.value(x), heads=self.heads, mask=mask
         )
@@ -293,7 +309,8 @@ class MultiHeadAttention(nn.Module):
         """Copy the weights of an ``nn.MultiheadAttention`` of the same shape; returns self.
 
         Raises:
-            ValueError: width, heads or biases differ, or it has extras that this module lacks.
+            ValueError: width, heads or biases differ, or it has extras that this module lacks
+                (dropout is one).
         """
         _check_torch_attention(self, source)
         for own, weight in zip(self._projections(), source.in_proj_weight.chunk(3), strict=True):
@@ -367,9 +384,10 @@ class TransformerBlock(nn.Module):
     def forward(self, x: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Tokens (..., T, d) in; (tokens (..., T, d), weights (..., heads, T, T)) out.
 
-        `mask` is boolean, broadcastable to (..., T, T), **True = may attend**.
+        `mask` is boolean, broadcastable to (..., T, T), **True = may attend**. Errors as for
+        `MultiHeadAttention`.
         """
-        _check_tokens("x", x, self.attention.d)
+        _check_tokens("x", x, self.attention.query.weight)
         if self.pre_norm:
             mixed, weights = self.attention(self.norm_attention(x), mask)
             x = x + mixed
@@ -430,9 +448,18 @@ def gradient_by_lag(layer: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
     return torch.linalg.vector_norm(jacobian, dim=(0, 2)).flip(0)
 
 
-def _require_float(name: str, x: object) -> None:
+def _at_least_single(x: Tensor) -> Tensor:
+    """Half precision as float32, for sums that would overflow or lose their digits."""
+    return x.float() if x.dtype.itemsize == 2 else x
+
+
+def _require_tensor(name: str, x: object) -> None:
     if not isinstance(x, Tensor):
         raise TypeError(f"{name} must be a torch tensor, got {type(x).__name__}")
+
+
+def _require_float(name: str, x: Tensor) -> None:
+    _require_tensor(name, x)
     if not x.dtype.is_floating_point:
         raise TypeError(f"{name} must hold floating-point numbers, got {x.dtype}")
 
@@ -481,10 +508,13 @@ def _check_mask(mask: Tensor, shape: torch.Size) -> Tensor:
     return allowed
 
 
-def _check_tokens(name: str, x: Tensor, d: int) -> None:
+def _check_tokens(name: str, x: Tensor, weight: Tensor) -> None:
+    """Check that x (..., T, d) fits a layer whose first weight, (·, d), is given."""
     _require_float(name, x)
     min_ndim(name, x, 2, "(..., T, d)")
-    same_size(f"the width of {name}", x.shape[-1], "the layer's width d", d)
+    same_size(f"the width of {name}", x.shape[-1], "the layer's width d", weight.shape[1])
+    if x.dtype != weight.dtype:
+        raise TypeError(f"{name} must have the layer's dtype {weight.dtype}, got {x.dtype}")
 
 
 def _head_width(d: int, heads: int) -> int:
@@ -498,7 +528,9 @@ def _distribution(name: str, weights: Tensor) -> Tensor:
     """`weights` if every row is non-negative with sum one, to the rounding of its dtype."""
     _require_float(name, weights)
     min_ndim(name, weights, 1, "(..., n)")
-    tolerance = 4.0 * torch.finfo(weights.dtype).eps * max(1, weights.shape[-1])
+    eps = torch.finfo(weights.dtype).eps
+    # Each weight is rounded to its dtype; the sum that divided it is at least a float32 sum.
+    tolerance = 4.0 * (eps + min(eps, 2.0**-23) * weights.shape[-1])
     off = (weights.detach().double().sum(dim=-1) - 1.0).abs()
     if not bool((weights >= 0).all()) or not bool((off <= tolerance).all()):
         raise ValueError(f"{name} must hold non-negative rows that sum to one (softmax first?)")
@@ -508,9 +540,10 @@ def _distribution(name: str, weights: Tensor) -> Tensor:
 def _check_torch_attention(own: MultiHeadAttention, source: nn.MultiheadAttention) -> None:
     same_size("d", own.d, "the source's embed_dim", source.embed_dim)
     same_size("heads", own.heads, "the source's num_heads", source.num_heads)
-    if source.in_proj_weight is None or source.bias_k is not None or source.add_zero_attn:
+    extras = source.in_proj_weight is None or source.bias_k is not None or source.add_zero_attn
+    if extras or source.dropout:
         raise ValueError(
-            "source uses kdim, vdim, add_bias_kv or add_zero_attn, which have no match"
+            "source uses kdim, vdim, add_bias_kv, add_zero_attn or dropout, which have no match"
         )
     if (own.output.bias is None) != (source.in_proj_bias is None):
         raise ValueError("one of the two modules has biases and the other has none")

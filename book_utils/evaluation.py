@@ -7,6 +7,7 @@ least squares; `kalman.predict` with its system filled in is one. Everything her
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,7 +16,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from ._validate import finite, positive_int, same_size
+from ._validate import finite, is_torch, positive_int, real_array, same_size
 from .models import stack_parameters
 from .systems import Floats
 
@@ -43,10 +44,11 @@ class Forecaster:
         chunk: how many trajectories go through at a time (bounds the memory).
 
     Raises:
-        ValueError: no model, or models that cannot be stacked.
+        ValueError: no model, models that cannot be stacked; in a call, tokens of another shape, or
+            numbers that leave the range of the models' dtype.
     """
 
-    def __init__(self, models: Sequence[nn.Module], *, chunk: int = 1024) -> None:
+    def __init__(self, models: Sequence[nn.Module], *, chunk: int = 128) -> None:
         self.parameters = stack_parameters(models)
         self.model, self.size = models[0], len(models)
         self.chunk = positive_int("chunk", chunk)
@@ -55,7 +57,8 @@ class Forecaster:
     def __call__(self, tokens: Floats) -> Floats:
         """Forecasts (S, N, T) for tokens (N, T, 2), shared, or (S, N, T, 2), each model's own."""
         like = next(iter(self.parameters.values()))
-        x = torch.as_tensor(_check_tokens(tokens).copy(), dtype=like.dtype, device=like.device)
+        x = torch.tensor(_check_tokens(tokens), dtype=like.dtype, device=like.device)
+        finite(f"tokens in {like.dtype}", x)
         if x.ndim not in (3, 4) or (x.ndim == 4 and len(x) != self.size):
             raise ValueError(
                 f"tokens must have shape (N, T, 2) or ({self.size}, N, T, 2), got {tuple(x.shape)}"
@@ -64,7 +67,7 @@ class Forecaster:
             self.model.stacked_forward(self.parameters, part)  # type: ignore[operator]
             for part in x.split(self.chunk, dim=-3)
         ]
-        return torch.cat(parts, dim=1).double().cpu().numpy()
+        return finite("forecasts", torch.cat(parts, dim=1)).double().cpu().numpy()
 
 
 def teacher_forced_mse(forecasts: Any, targets: Any) -> ForecastError:
@@ -81,13 +84,14 @@ def teacher_forced_mse(forecasts: Any, targets: Any) -> ForecastError:
         `ForecastError` of shapes (..., T) and (...).
 
     Raises:
-        ValueError: shapes do not fit, or an entry is not finite.
+        TypeError: an entry is not a real number.
+        ValueError: shapes do not fit, N or T is 0, or an entry is not finite.
     """
-    forecasts, targets = np.asarray(forecasts, float), np.asarray(targets, float)
-    if targets.ndim != 2 or forecasts.shape[-2:] != targets.shape:
+    forecasts, targets = real_array("forecasts", forecasts), real_array("targets", targets)
+    if targets.ndim != 2 or targets.size == 0 or forecasts.shape[-2:] != targets.shape:
         raise ValueError(
-            f"forecasts must have shape (..., N, T) and targets (N, T), got {forecasts.shape} "
-            f"and {targets.shape}"
+            "forecasts must have shape (..., N, T) and targets (N, T) with N, T ≥ 1, got "
+            f"{forecasts.shape} and {targets.shape}"
         )
     finite("forecasts", forecasts)
     finite("targets", targets)
@@ -111,7 +115,8 @@ def open_loop_rollout(predict: Predict, tokens: Any, warm: int = 1) -> Floats:
         Forecasts (..., T−w) of $y_{w+1}, \dots, y_T$: horizons 1 … T−w.
 
     Raises:
-        TypeError, ValueError: tokens do not fit or are not finite, or `warm` is not in 0 … T−1.
+        TypeError, ValueError: tokens do not fit or are not finite, `warm` is not in 0 … T−1, or
+            `predict` returns another shape or forecasts that are not finite.
     """
     tokens = _check_tokens(tokens)
     T, warm = tokens.shape[-2], positive_int("warm", warm, minimum=0)
@@ -121,10 +126,19 @@ def open_loop_rollout(predict: Predict, tokens: Any, warm: int = 1) -> Floats:
     history[..., warm + 1 :, 0] = np.nan  # nothing of the future can be used unnoticed
     forecasts = np.empty((*tokens.shape[:-2], T - warm))
     for t in range(warm, T):
-        forecasts[..., t - warm] = predict(history[..., : t + 1, :])[..., -1]
+        seen = history[..., : t + 1, :]
+        forecasts[..., t - warm] = _last_forecast(predict(seen), seen.shape[:-1])
         if t + 1 < T:
             history[..., t + 1, 0] = forecasts[..., t - warm]
     return forecasts
+
+
+def _last_forecast(forecasts: Any, shape: tuple[int, ...]) -> Floats:
+    """The newest of forecasts (..., t), which a single model may give an extra axis of length 1."""
+    found = real_array("the forecasts of predict", forecasts)
+    if found.shape[found.ndim - len(shape) :] != shape or found.size != math.prod(shape):
+        raise ValueError(f"predict must return forecasts of shape {shape}, got {found.shape}")
+    return finite("the forecasts of predict", found.reshape(shape)[..., -1])
 
 
 def open_loop_mse(forecasts: Any, targets: Any) -> Floats:
@@ -134,10 +148,9 @@ def open_loop_mse(forecasts: Any, targets: Any) -> Floats:
         forecasts: (..., N, H).
         targets: (N, T), raw held-out observations; the last H belong to the forecasts.
 
-    Raises:
-        ValueError: shapes do not fit, or an entry is not finite.
+    Errors as for `teacher_forced_mse`.
     """
-    forecasts, targets = np.asarray(forecasts, float), np.asarray(targets, float)
+    forecasts, targets = real_array("forecasts", forecasts), real_array("targets", targets)
     if forecasts.ndim < 2 or targets.ndim != 2 or not 1 <= forecasts.shape[-1] <= targets.shape[-1]:
         raise ValueError(
             f"forecasts must have shape (..., N, H) and targets (N, T) with H ≤ T, got "
@@ -164,7 +177,8 @@ def attention_by_lag(weights: Any) -> Floats:
         Array (L,), lag 0 (the token itself) first.
 
     Raises:
-        ValueError: not square, or rows that are not causal distributions.
+        TypeError: an entry is not a real number.
+        ValueError: not square, no matrix at all, or rows that are not causal distributions.
     """
     w = _causal_weights(weights)
     return w[:, -1, ::-1].mean(axis=0)
@@ -244,8 +258,8 @@ def fit_ar(tokens: Any, targets: Any, order: int, *, controls: bool = True) -> A
         controls: False for a plain AR(p) that ignores u.
 
     Raises:
-        TypeError, ValueError: shapes do not fit, an entry is not finite, or `order` is not an
-            integer from 1 to T.
+        TypeError, ValueError: shapes do not fit, there is no trajectory, an entry is not finite, or
+            `order` is not an integer from 1 to T.
     """
     tokens, targets = _check_data(tokens, targets)
     order = positive_int("order", order)
@@ -287,7 +301,7 @@ def fit_by_position(tokens: Any, targets: Any) -> PositionRegression:
     """Least squares at every position; its class holds the exact filter, time-varying gain and all.
 
     Raises:
-        TypeError, ValueError: shapes do not fit, or an entry is not finite.
+        TypeError, ValueError: shapes do not fit, there is no trajectory, or an entry is not finite.
     """
     tokens, targets = _check_data(tokens, targets)
     flat = tokens.reshape(len(tokens), -1)
@@ -309,7 +323,7 @@ def _lagged(tokens: Floats, order: int) -> Floats:
 
 
 def _check_tokens(tokens: Any) -> Floats:
-    array = np.asarray(tokens)
+    array = real_array("tokens", tokens) if is_torch(tokens) else np.asarray(tokens)
     if not np.issubdtype(array.dtype, np.floating):
         raise TypeError(f"tokens must hold floating-point numbers, got {array.dtype}")
     if array.ndim < 2 or array.shape[-1] != 2 or array.shape[-2] == 0:
@@ -318,22 +332,24 @@ def _check_tokens(tokens: Any) -> Floats:
 
 
 def _check_data(tokens: Any, targets: Any) -> tuple[Floats, Floats]:
-    tokens, targets = _check_tokens(tokens), np.asarray(targets, dtype=np.float64)
-    if tokens.ndim != 3 or targets.shape != tokens.shape[:-1]:
+    tokens, targets = _check_tokens(tokens), real_array("targets", targets)
+    if tokens.ndim != 3 or len(tokens) == 0 or targets.shape != tokens.shape[:-1]:
         raise ValueError(
-            f"tokens must have shape (N, T, 2) and targets (N, T), got {tokens.shape} and "
-            f"{targets.shape}"
+            f"tokens must have shape (N, T, 2) and targets (N, T) with N ≥ 1, got {tokens.shape} "
+            f"and {targets.shape}"
         )
     return tokens, finite("targets", targets)
 
 
 def _causal_weights(weights: Any) -> Floats:
-    w = np.asarray(weights, dtype=np.float64)
-    if w.ndim < 2 or w.shape[-1] != w.shape[-2] or w.shape[-1] == 0:
-        raise ValueError(f"weights must have shape (..., L, L), got {w.shape}")
+    w = real_array("weights", weights)
+    if w.ndim < 2 or w.shape[-1] != w.shape[-2] or w.size == 0:
+        raise ValueError(f"weights must have shape (..., L, L) with no empty axis, got {w.shape}")
     same_size("the number of queries", w.shape[-2], "the number of keys", w.shape[-1])
     w = w.reshape(-1, *w.shape[-2:])
     finite("weights", w)
-    if (np.triu(w, 1) != 0).any() or (w < 0).any() or abs(w.sum(axis=-1) - 1).max() > 1e-4:
+    half = getattr(getattr(weights, "dtype", None), "itemsize", 8) == 2
+    off = abs(w.sum(axis=-1) - 1).max()
+    if (np.triu(w, 1) != 0).any() or (w < 0).any() or off > (0.03 if half else 1e-4):
         raise ValueError("weights must be causal rows that are non-negative and sum to one")
     return w

@@ -22,8 +22,16 @@ from typing import Any
 import numpy as np
 from scipy.linalg import solve_discrete_are
 
-from ._validate import finite, positive_int
+from ._validate import finite, positive_int, real_array
 from .systems import Floats, LinearGaussianSystem
+
+
+def _quiet() -> np.errstate:
+    """Silence numpy's warnings of an overflow: `_no_overflow` raises instead.
+
+    Each function gets an errstate of its own: before numpy 2 a nested one forgets the outer state.
+    """
+    return np.errstate(over="ignore", invalid="ignore")
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,28 +51,39 @@ class Schedule:
     variances: Floats
 
 
+@_quiet()
 def schedule(system: LinearGaussianSystem, T: int) -> Schedule:
     """Run the covariance half of the filter over T tokens.
 
     Raises:
-        TypeError, ValueError: `system` is not a LinearGaussianSystem, `T` not an integer ≥ 1, or
-            the covariances overflow.
+        TypeError, ValueError: `system` is not a LinearGaussianSystem, `T` not an integer ≥ 1, the
+            covariances overflow, or an innovation has variance 0 (R underflows).
     """
     _require_system(system)
     n, T = system.n, positive_int("T", T)
     gains, filtered = np.zeros((T, n)), np.empty((T, n, n))
     predicted, variances = np.empty((T, n, n)), np.empty(T)
     P = system.initial_covariance
-    with np.errstate(over="ignore", invalid="ignore"):
-        for t in range(T):
-            if t > 0:
-                gains[t] = predicted[t - 1] @ system.C / variances[t - 1]
-                P = joseph_update(predicted[t - 1], gains[t], system.C, system.R)
-            filtered[t], predicted[t] = P, system.A @ P @ system.A.T + system.Q
-            variances[t] = system.C @ predicted[t] @ system.C + system.R
-            if not np.isfinite(predicted[t]).all():
-                raise ValueError(f"the covariance overflows at token {t}: A hides an unstable mode")
+    for t in range(T):
+        if t > 0:
+            gains[t] = predicted[t - 1] @ system.C / variances[t - 1]
+            P = joseph_update(predicted[t - 1], gains[t], system.C, system.R)
+        filtered[t], predicted[t] = P, system.A @ P @ system.A.T + system.Q
+        variances[t] = system.C @ predicted[t] @ system.C + system.R
+        _check_step(system, t, predicted[t], variances[t])
     return Schedule(gains, filtered, predicted, variances)
+
+
+def _check_step(system: LinearGaussianSystem, t: int, predicted: Floats, variance: float) -> None:
+    if not np.isfinite(predicted).all():
+        raise ValueError(f"the covariance overflows at token {t}: A hides an unstable mode")
+    if not np.isfinite(variance):
+        raise ValueError(f"the variance of a forecast overflows at token {t}: C is too large")
+    if variance <= 0:
+        raise ValueError(
+            f"the innovation after token {t} has variance 0: the square of observation_std = "
+            f"{system.observation_std} underflows, and nothing else is uncertain"
+        )
 
 
 def joseph_update(P: Floats, gain: Floats, C: Floats, R: float) -> Floats:
@@ -90,6 +109,7 @@ def joseph_update(P: Floats, gain: Floats, C: Floats, R: float) -> Floats:
     return (after + after.T) / 2
 
 
+@_quiet()
 def filter_means(system: LinearGaussianSystem, tokens: Any) -> Floats:
     r"""Estimate the hidden state after each token: $m_{t|t} = E[s_t \mid y_{1:t}, u_{0:t}]$.
 
@@ -101,7 +121,8 @@ def filter_means(system: LinearGaussianSystem, tokens: Any) -> Floats:
         Array (..., T, n).
 
     Raises:
-        TypeError, ValueError: `system` is of the wrong type, tokens do not fit or are not finite.
+        TypeError, ValueError: `system` is of the wrong type, tokens do not fit or are not finite,
+            or a result overflows.
     """
     y, u = _split_tokens(tokens)
     T = y.shape[-1]
@@ -111,9 +132,10 @@ def filter_means(system: LinearGaussianSystem, tokens: Any) -> Floats:
         prior = means[..., t - 1, :] @ system.A.T + u[..., t - 1, None] * system.B
         innovation = y[..., t] - prior @ system.C
         means[..., t, :] = prior + innovation[..., None] * gains[t]
-    return means
+    return _no_overflow("a mean of the filter", means)
 
 
+@_quiet()
 def predict(system: LinearGaussianSystem, tokens: Any) -> Floats:
     r"""Forecast the next observation at every token, $\hat y_{t+1} = C(A m_{t|t} + B u_t)$.
 
@@ -127,7 +149,7 @@ def predict(system: LinearGaussianSystem, tokens: Any) -> Floats:
     """
     _, u = _split_tokens(tokens)
     ahead = filter_means(system, tokens) @ system.A.T + u[..., None] * system.B
-    return ahead @ system.C
+    return _no_overflow("a forecast", ahead @ system.C)
 
 
 def one_step_variances(system: LinearGaussianSystem, T: int) -> Floats:
@@ -138,6 +160,7 @@ def one_step_variances(system: LinearGaussianSystem, T: int) -> Floats:
     return schedule(system, T).variances
 
 
+@_quiet()
 def open_loop(system: LinearGaussianSystem, tokens: Any, warm: int = 1) -> tuple[Floats, Floats]:
     r"""Forecast all that is left after `warm` genuine observations, the controls being known.
 
@@ -157,15 +180,16 @@ def open_loop(system: LinearGaussianSystem, tokens: Any, warm: int = 1) -> tuple
     _, u = _split_tokens(tokens)
     T = u.shape[-1]
     warm = _check_warm(warm, T)
-    prefix = np.asarray(tokens, dtype=np.float64)[..., : warm + 1, :]
+    prefix = real_array("tokens", tokens)[..., : warm + 1, :]
     m = filter_means(system, prefix)[..., -1, :]
     means = np.empty((*u.shape[:-1], T - warm))
     for h in range(T - warm):
         m = m @ system.A.T + u[..., warm + h, None] * system.B
         means[..., h] = m @ system.C
-    return means, open_loop_variances(system, T, warm)
+    return _no_overflow("a forecast", means), open_loop_variances(system, T, warm)
 
 
+@_quiet()
 def open_loop_variances(system: LinearGaussianSystem, T: int, warm: int = 1) -> Floats:
     r"""Exact open-loop error against horizon: the floor under every rollout.
 
@@ -182,7 +206,7 @@ def open_loop_variances(system: LinearGaussianSystem, T: int, warm: int = 1) -> 
         Array (T−w,), for horizons h = 1 … T−w.
 
     Raises:
-        TypeError, ValueError: as for `schedule`; `warm` is not in 0 … T−1.
+        TypeError, ValueError: as for `schedule`; `warm` is not in 0 … T−1, or a variance overflows.
     """
     warm = _check_warm(warm, positive_int("T", T))
     P = schedule(system, warm + 1).filtered[warm]
@@ -190,7 +214,7 @@ def open_loop_variances(system: LinearGaussianSystem, T: int, warm: int = 1) -> 
     for h in range(T - warm):
         P = system.A @ P @ system.A.T + system.Q
         variances[h] = system.C @ P @ system.C + system.R
-    return variances
+    return _no_overflow("an open-loop variance", variances)
 
 
 @dataclass(frozen=True, eq=False)
@@ -231,7 +255,8 @@ def steady_predictor(system: LinearGaussianSystem) -> SteadyPredictor:
     Raises:
         TypeError: `system` is not a LinearGaussianSystem.
         ValueError: there is no stabilising solution (a mode that is neither stable nor observed, or
-            an undamped one that no noise reaches).
+            an undamped one that no noise reaches): every eigenvalue of the predictor's transition
+            must lie inside the unit circle, or its errors would not die out.
     """
     _require_system(system)
     column = system.C[:, None]
@@ -243,6 +268,12 @@ def steady_predictor(system: LinearGaussianSystem) -> SteadyPredictor:
     variance = float(system.C @ P @ system.C + system.R)
     gain = P @ system.C / variance
     transition = system.A @ (np.eye(system.n) - np.outer(gain, system.C))
+    largest = np.abs(np.linalg.eigvals(transition)).max()
+    if not largest < 1 - 1e-9:  # on the circle, up to rounding
+        raise ValueError(
+            "the system has no steady filter: the predictor's transition would have an eigenvalue "
+            f"of modulus {largest:.6f}, not below 1"
+        )
     return SteadyPredictor(P, gain, variance, transition, system.A @ gain)
 
 
@@ -272,11 +303,17 @@ def _require_system(system: object) -> None:
 
 
 def _split_tokens(tokens: Any) -> tuple[Floats, Floats]:
-    array = np.asarray(tokens, dtype=np.float64)
+    array = real_array("tokens", tokens)
     if array.ndim < 2 or array.shape[-1] != 2 or array.shape[-2] == 0:
         raise ValueError(f"tokens must have shape (..., T, 2) with T ≥ 1, got {array.shape}")
     finite("tokens", array)
     return array[..., 0], array[..., 1]
+
+
+def _no_overflow(name: str, x: Floats) -> Floats:
+    if not np.isfinite(x).all():
+        raise ValueError(f"{name} overflows float64: A is unstable or the numbers are too large")
+    return x
 
 
 def _check_warm(warm: int, T: int) -> int:

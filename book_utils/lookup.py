@@ -31,7 +31,9 @@ def match_weight(margin: Any, n: Any) -> Any:
     """
     margin, n = _numbers(margin=margin, n=n)
     _require(n >= 1, "n must be at least 1 (the match itself)", n)
-    with np.errstate(over="ignore", invalid="ignore"):  # e^{-m} may be infinite, and then the weight is 0
+    with np.errstate(
+        over="ignore", invalid="ignore"
+    ):  # e^{-m} may be infinite, and then the weight is 0
         rivals = np.where(n == 1, 0.0, (n - 1) * np.exp(-margin))
     return (1.0 / (1.0 + rivals))[()]
 

@@ -80,10 +80,10 @@ class CausalTransformer(nn.Module):
         """Forecasts (..., T); with `return_weights` also the weights, (..., heads, T, T).
 
         Raises:
-            TypeError: `tokens` is not a floating-point tensor.
+            TypeError: `tokens` is not a floating-point tensor of the model's dtype.
             ValueError: tokens are not (..., T, 2), or longer than T_max.
         """
-        _check_tokens(tokens)
+        _check_tokens(tokens, self.embed.weight)
         z = self.positions(self.embed(tokens))  # (..., T, d)
         z, weights = self.block(z, causal_mask(tokens.shape[-2]).to(tokens.device))
         forecasts = self.head(z).squeeze(-1)
@@ -98,8 +98,18 @@ class CausalTransformer(nn.Module):
 
         Returns:
             Tensor (S, N, T).
+
+        Raises:
+            TypeError: `tokens` is not a floating-point tensor of the parameters' dtype.
+            ValueError: tokens are not (..., N, T, 2), or longer than T_max.
         """
         p = parameters
+        _check_tokens(tokens, p["embed.weight"], ndim=3)
+        if tokens.shape[-2] > p["positions.table"].shape[1]:
+            raise ValueError(
+                f"tokens are {tokens.shape[-2]} long, but the model has only "
+                f"{p['positions.table'].shape[1]} slots"
+            )
         S, T, d = p["embed.weight"].shape[0], tokens.shape[-2], self.head.in_features
         heads = self.block.attention.heads
         x = tokens.expand(S, *tokens.shape[-3:])
@@ -179,10 +189,10 @@ class DiagonalSSM(nn.Module):
         """Forecasts (..., T), by running the state over the tokens (all states in one scan).
 
         Raises:
-            TypeError: `tokens` is not a floating-point tensor.
+            TypeError: `tokens` is not a floating-point tensor of the model's dtype.
             ValueError: tokens are not (..., T, 2) or not finite.
         """
-        _check_tokens(tokens)
+        _check_tokens(tokens, self.embed.weight)
         e = self.embed(tokens)  # (..., T, d)
         h = ssm.scan(self.decays, self.B(e))  # (..., T, n)
         return self.head(self.C(h) + self.skip * e).squeeze(-1)
@@ -209,9 +219,10 @@ class DiagonalSSM(nn.Module):
         $$ \hat y_{t+1} = \sum_{k=0}^{t} K_k x_{t-k} + c_t, \qquad
            K_k = g\,(C\,\mathrm{diag}(a^k) B + [k = 0]\,\mathrm{diag}(D))\,W_\mathrm{in}, $$
 
-        with c_t the response to the biases. Arguments and result as for
-        `CausalTransformer.stacked_forward`.
+        with c_t the response to the biases. Arguments, result and errors as for
+        `CausalTransformer.stacked_forward`, but for the length.
         """
+        _check_tokens(tokens, parameters["embed.weight"], ndim=3)
         kernel, offset = _folded(parameters, tokens.shape[-2])
         T = kernel.shape[1]
         t = torch.arange(T, device=tokens.device)
@@ -267,15 +278,31 @@ def stack_parameters(models: Sequence[nn.Module]) -> dict[str, Tensor]:
     """Detached copies of the parameters of models of one shape, stacked on a new leading axis.
 
     Raises:
-        ValueError: no model, or models whose classes, names or shapes differ.
+        ValueError: no model, or models whose classes, names, shapes, dtypes or settings (such as
+            the number of heads) differ.
     """
     if not models:
         raise ValueError("models must hold at least one model, got none")
-    shapes = [{k: tuple(v.shape) for k, v in m.named_parameters()} for m in models]
-    if any(type(m) is not type(models[0]) for m in models) or any(s != shapes[0] for s in shapes):
-        raise ValueError("models must all be of one class and one size to be stacked")
+    builds = [_build(m) for m in models]
+    if any(build != builds[0] for build in builds):
+        raise ValueError(
+            "models must all be of one class and one size, with the same settings, to be stacked"
+        )
     named = [dict(m.named_parameters()) for m in models]
-    return {k: torch.stack([p[k].detach() for p in named]) for k in shapes[0]}
+    return {k: torch.stack([p[k].detach() for p in named]) for k in named[0]}
+
+
+def _build(model: nn.Module) -> tuple[object, ...]:
+    """All that two models must share to be stacked: classes, settings, shapes and dtypes."""
+    parts = [
+        (type(m), {k: v for k, v in vars(m).items() if k[0] != "_" and _is_setting(k, v)})
+        for m in model.modules()
+    ]
+    return parts, {k: (tuple(p.shape), p.dtype) for k, p in model.named_parameters()}
+
+
+def _is_setting(name: str, value: object) -> bool:
+    return name != "training" and isinstance(value, int | float | str | tuple)
 
 
 @torch.no_grad()
@@ -294,12 +321,16 @@ def _scale_linear_layers(model: nn.Module, gain: float) -> None:
             module.weight.mul_(gain)
 
 
-def _check_tokens(tokens: Tensor) -> None:
+def _check_tokens(tokens: Tensor, weight: Tensor, *, ndim: int = 2) -> None:
+    """Check tokens (..., T, 2), of at least `ndim` axes, for a model with such weights."""
     if not isinstance(tokens, Tensor) or not tokens.dtype.is_floating_point:
         got = getattr(tokens, "dtype", type(tokens).__name__)
         raise TypeError(f"tokens must be a floating-point torch tensor, got {got}")
-    if tokens.ndim < 2 or tokens.shape[-1] != 2 or tokens.shape[-2] == 0:
-        raise ValueError(f"tokens must have shape (..., T, 2), got {tuple(tokens.shape)}")
+    if tokens.ndim < ndim or tokens.shape[-1] != 2 or tokens.shape[-2] == 0:
+        shape = "(..., T, 2)" if ndim == 2 else "(..., N, T, 2)"
+        raise ValueError(f"tokens must have shape {shape}, got {tuple(tokens.shape)}")
+    if tokens.dtype != weight.dtype:
+        raise TypeError(f"tokens must have the model's dtype {weight.dtype}, got {tokens.dtype}")
 
 
 def _tensor(values: np.ndarray) -> Tensor:

@@ -28,12 +28,16 @@ def frequencies(d: int, *, base: float = 10_000.0) -> Tensor:
         Tensor (d/2,), float64, falling from 1.
 
     Raises:
-        TypeError, ValueError: `d` is not an even integer ≥ 2, or `base` is not above zero.
+        TypeError, ValueError: `d` is not an even integer ≥ 2, `base` is not above zero, or so small
+            that a frequency overflows.
     """
     if positive_int("d", d, minimum=2) % 2:
         raise ValueError(f"d must be even (coordinates come in pairs), got {d}")
     exponents = torch.arange(0, d, 2, dtype=torch.float64) / d
-    return positive_number("base", base) ** -exponents
+    omega = positive_number("base", base) ** -exponents
+    if not bool(omega.isfinite().all()):
+        raise ValueError(f"base is {base}, so small that a frequency overflows")
+    return omega
 
 
 def sinusoidal_positions(
@@ -56,12 +60,15 @@ def sinusoidal_positions(
         Tensor (T, d).
 
     Raises:
-        TypeError, ValueError: `T`, `d` or `base` is not as stated.
+        TypeError, ValueError: `T`, `d`, `base` or `dtype` is not as stated.
     """
+    dtype = dtype or torch.get_default_dtype()
+    if not isinstance(dtype, torch.dtype) or not dtype.is_floating_point:
+        raise TypeError(f"dtype must be a floating-point torch dtype, got {dtype}")
     t = torch.arange(positive_int("T", T), dtype=torch.float64)
-    angles = t[:, None] * frequencies(d, base=base)  # (T, d/2)
+    angles = _angles(t, frequencies(d, base=base))  # (T, d/2)
     table = torch.stack((angles.sin(), angles.cos()), dim=-1).flatten(-2)  # pairs interleaved
-    return table.to(dtype or torch.get_default_dtype())
+    return table.to(dtype)
 
 
 class LearnedPositions(nn.Module):
@@ -92,8 +99,11 @@ class LearnedPositions(nn.Module):
         """Tokens (..., T, d) that begin at slot `start`, plus their slots' vectors.
 
         Raises:
+            TypeError: `x` is not a tensor, or `start` not an integer.
             ValueError: the width is not d, or the sequence runs past the last slot.
         """
+        if not isinstance(x, Tensor):
+            raise TypeError(f"x must be a torch tensor, got {_kind(x)}")
         min_ndim("x", x, 2, "(..., T, d)")
         T_max, d = self.table.shape
         stop = positive_int("start", start, minimum=0) + x.shape[-2]
@@ -125,13 +135,14 @@ def rotary(x: Tensor, positions: Tensor | None = None, *, base: float = 10_000.0
         Tensor of the shape and dtype of `x`.
 
     Raises:
-        TypeError: `x` is not a floating-point tensor, or `positions` is not a tensor.
-        ValueError: d is odd, or `positions` is not finite or not (T,).
+        TypeError: `x` is not a floating-point tensor, or `positions` is not a real tensor.
+        ValueError: d is odd, `positions` is not (T,), an entry is not finite, or an angle overflows.
     """
     if not isinstance(x, Tensor) or not x.dtype.is_floating_point:
         raise TypeError(f"x must be a floating-point torch tensor, got {_kind(x)}")
     min_ndim("x", x, 2, "(..., T, d)")
-    angles = _positions(positions, x.shape[-2])[:, None] * frequencies(x.shape[-1], base=base)
+    finite("x", x)
+    angles = _angles(_positions(positions, x.shape[-2]), frequencies(x.shape[-1], base=base))
     cos, sin = angles.cos().to(x), angles.sin().to(x)  # (T, d/2)
     even, odd = x[..., 0::2], x[..., 1::2]
     turned = torch.stack((even * cos - odd * sin, even * sin + odd * cos), dim=-1)
@@ -147,19 +158,26 @@ def rotation_matrix(offset: float, d: int, *, base: float = 10_000.0) -> Tensor:
         Tensor (d, d), float64, orthogonal: $R_s^\top R_t = R_{t-s}$.
 
     Raises:
-        TypeError, ValueError: `d` is not an even integer ≥ 2, or `offset` or `base` is not finite.
+        TypeError, ValueError: `d` is not an even integer ≥ 2, `offset` or `base` is not finite, or
+            an angle overflows.
     """
-    angles = finite_number("offset", offset) * frequencies(d, base=base)
+    position = torch.tensor([finite_number("offset", offset)], dtype=torch.float64)
+    angles = _angles(position, frequencies(d, base=base))[0]
     cos, sin = angles.cos(), angles.sin()
     blocks = torch.stack((torch.stack((cos, -sin), -1), torch.stack((sin, cos), -1)), -2)
     return torch.block_diag(*blocks)
 
 
+def _angles(positions: Tensor, omega: Tensor) -> Tensor:
+    """ω_i t for positions (T,) and frequencies (d/2,): (T, d/2)."""
+    return finite("the angles, positions times frequencies,", positions[:, None] * omega)
+
+
 def _positions(positions: Tensor | None, T: int) -> Tensor:
     if positions is None:
         return torch.arange(T, dtype=torch.float64)
-    if not isinstance(positions, Tensor):
-        raise TypeError(f"positions must be a torch tensor, got {_kind(positions)}")
+    if not isinstance(positions, Tensor) or positions.is_complex():
+        raise TypeError(f"positions must be a torch tensor of reals, got {_kind(positions)}")
     if positions.shape != (T,):
         raise ValueError(f"positions must have shape ({T},), got {tuple(positions.shape)}")
     return finite("positions", positions.double())

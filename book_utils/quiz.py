@@ -61,7 +61,9 @@ def names() -> list[str]:
     """The chapters that have a quiz."""
     folder = resources.files(__package__) / "quizzes"
     return sorted(
-        entry.name.removesuffix(".json") for entry in folder.iterdir() if entry.name.endswith(".json")
+        entry.name.removesuffix(".json")
+        for entry in folder.iterdir()
+        if entry.name.endswith(".json")
     )
 
 

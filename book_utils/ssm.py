@@ -16,7 +16,10 @@ same numbers, one step later.)
 Every function takes numpy arrays or torch tensors and returns the same kind, real or complex, in
 the common dtype of its inputs; the numpy route imports no torch, the torch route is differentiable.
 Leading (batch) axes, written ``...``, broadcast. A system matrix may be dense, ``(..., n, n)``, or
-diagonal, ``(..., n)``: where a function takes both, the diagonal one has one axis fewer than B̄.
+diagonal, ``(..., n)``. Where a function takes both, the shape tells them apart: what doesn't end in
+(n, n) is diagonal, and (..., n, n) with as many axes as B̄ or more is dense. With fewer axes it is
+whatever broadcasts against B̄; if it does both as n diagonals and as one matrix shared by a batch,
+``diagonal`` has to say which.
 """
 
 from __future__ import annotations
@@ -36,6 +39,7 @@ from ._validate import (
     is_floating,
     is_torch,
     min_ndim,
+    one_of,
     positive_int,
     positive_number,
     same_size,
@@ -43,13 +47,19 @@ from ._validate import (
 
 Array = Any  # a numpy array or a torch tensor
 
-# numpy warns where torch is silent; here both are silent and `_finite_result` raises.
-_QUIET = np.errstate(over="ignore", invalid="ignore")
+
+def _quiet() -> np.errstate:
+    """Silence numpy's warnings, as torch is silent: `_finite_result` raises instead.
+
+    Each function gets an errstate of its own: before numpy 2 a nested one forgets the outer state.
+    """
+    return np.errstate(over="ignore", invalid="ignore")
+
 
 # --------------------------------------------------------------------------------- discretization
 
 
-@_QUIET
+@_quiet()
 def discretize_zoh(A: Array, B: Array, dt: float | Array) -> tuple[Array, Array]:
     r"""Zero-order hold: the exact update when the input is constant over each step.
 
@@ -58,6 +68,9 @@ def discretize_zoh(A: Array, B: Array, dt: float | Array) -> tuple[Array, Array]
        \begin{bmatrix} \bar A & \bar B \\ 0 & I \end{bmatrix} $$
 
     The augmented exponential (Van Loan 1978) needs no $A^{-1}$, so A may be singular or defective.
+    It is taken in double precision whatever the dtype of A: scaling and squaring loses about
+    log10 of the norm of AΔ in digits, which is more than single precision has for a stiff system.
+    (torch's can lose that much, SciPy's usually loses less: beyond a norm of $10^8$ use numpy.)
 
     Args:
         A: (..., n, n), per second.
@@ -73,16 +86,18 @@ def discretize_zoh(A: Array, B: Array, dt: float | Array) -> tuple[Array, Array]
             $e^{A\Delta}$ overflows.
     """
     A, B, dt = _dense_inputs(A, B, dt)
+    dtype, (A, B, dt) = A.dtype, (_at_least_double(z) for z in (A, B, dt))
     (n, m), join = B.shape[-2:], _namespace(A).concatenate
     # B̄ is linear in B: give B unit size first, or a huge B costs the exponential its digits.
     size = _largest_entry(B)
     top = join([_finite_result("A dt", A * dt), B / size], -1)
     exponential = _expm(join([top, _zeros((*B.shape[:-2], m, n + m), like=B)], -2))
     A_bar, B_bar = exponential[..., :n, :n], exponential[..., :n, n:] * size * dt
+    A_bar, B_bar = _cast(A_bar, dtype), _cast(B_bar, dtype)
     return _finite_result("exp(A dt)", A_bar), _finite_result("B_bar", B_bar)
 
 
-@_QUIET
+@_quiet()
 def discretize_zoh_diagonal(a: Array, B: Array, dt: float | Array) -> tuple[Array, Array]:
     r"""Zero-order hold for a diagonal A: every mode on its own, accurate down to a = 0.
 
@@ -107,7 +122,7 @@ def discretize_zoh_diagonal(a: Array, B: Array, dt: float | Array) -> tuple[Arra
     return a_bar, _finite_result("B_bar", (dt * phi1(z))[..., None] * B)
 
 
-@_QUIET
+@_quiet()
 def discretize_mamba(a: Array, B: Array, dt: float | Array) -> tuple[Array, Array]:
     r"""Discretize as Mamba's released code does: exact decay, Euler write.
 
@@ -123,7 +138,7 @@ def discretize_mamba(a: Array, B: Array, dt: float | Array) -> tuple[Array, Arra
     return a_bar, _finite_result("B_bar", dt[..., None] * B)
 
 
-@_QUIET
+@_quiet()
 def discretize_bilinear(A: Array, B: Array, dt: float | Array) -> tuple[Array, Array]:
     r"""Bilinear rule (Tustin): the trapezium rule for the state, second order in Δ.
 
@@ -141,7 +156,7 @@ def discretize_bilinear(A: Array, B: Array, dt: float | Array) -> tuple[Array, A
     return solution[..., :n], solution[..., n:]
 
 
-@_QUIET
+@_quiet()
 def discretize_euler(A: Array, B: Array, dt: float | Array) -> tuple[Array, Array]:
     r"""Forward Euler: follow the slope at the start of the step, first order in Δ.
 
@@ -155,7 +170,7 @@ def discretize_euler(A: Array, B: Array, dt: float | Array) -> tuple[Array, Arra
     return A_bar, _finite_result("B_bar", B * dt)
 
 
-@_QUIET
+@_quiet()
 def phi1(z: Array) -> Array:
     r"""Scale factor of a zero-order hold's write against ΔB, entry by entry.
 
@@ -173,7 +188,7 @@ def phi1(z: Array) -> Array:
 
     Raises:
         TypeError: `z` is not a floating-point array or tensor.
-        ValueError: an entry is not finite.
+        ValueError: an entry is not finite, or its exponential overflows.
     """
     _require_floating("z", z)
     finite("z", z)
@@ -184,7 +199,7 @@ def phi1(z: Array) -> Array:
     series = 0 * one
     for k in range(15, 0, -1):  # Horner's rule for the sum of z^(k-1) / k!
         series = series * z_near + 1 / math.factorial(k)
-    return xp.where(near, series, xp.expm1(z_far) / z_far)
+    return xp.where(near, series, _finite_result("exp(z)", xp.expm1(z_far)) / z_far)
 
 
 def half_life(a: Any, dt: float | None = None) -> Any:
@@ -202,7 +217,8 @@ def half_life(a: Any, dt: float | None = None) -> Any:
 
     Raises:
         TypeError: `a` does not hold numbers.
-        ValueError: a pole does not decay (Re a ≥ 0 or NaN), or `dt` is not above zero.
+        ValueError: a pole does not decay (Re a ≥ 0 or NaN) or so slowly that its half-life
+            overflows, or `dt` is not above zero.
     """
     if isinstance(a, numbers.Complex):
         return float(half_life(np.array(a, dtype=complex), dt))
@@ -212,15 +228,26 @@ def half_life(a: Any, dt: float | None = None) -> Any:
         raise ValueError(
             "a must have a negative real part: a mode that does not decay never halves"
         )
-    seconds = math.log(2) / rate
-    return seconds if dt is None else seconds / positive_number("dt", dt)
+    with _quiet():
+        seconds = math.log(2) / rate
+        return _finite_result(
+            "the half-life", seconds if dt is None else seconds / positive_number("dt", dt)
+        )
 
 
 # --------------------------------------------------------- four routes to the same outputs
 
 
-@_QUIET
-def recurrence(A_bar: Array, B_bar: Array, C: Array, x: Array, h0: Array | None = None) -> Array:
+@_quiet()
+def recurrence(
+    A_bar: Array,
+    B_bar: Array,
+    C: Array,
+    x: Array,
+    h0: Array | None = None,
+    *,
+    diagonal: bool | None = None,
+) -> Array:
     r"""Run the model one token at a time, keeping only the current state.
 
     $$ h_t = \bar A h_{t-1} + \bar B x_t, \qquad y_t = C h_t $$
@@ -228,27 +255,31 @@ def recurrence(A_bar: Array, B_bar: Array, C: Array, x: Array, h0: Array | None 
     With C = I the outputs are the states themselves.
 
     Args:
-        A_bar: (..., n, n), or (..., n) for a diagonal: fewer axes than `B_bar`.
+        A_bar: (..., n, n), or (..., n) for a diagonal.
         B_bar: (..., n, m).
         C: (..., p, n).
         x: tokens, (..., T, m).
         h0: initial state, (..., n); zero when None.
+        diagonal: whether `A_bar` is a diagonal; needed only where its shape leaves that open, as
+            for (n, n) with `B_bar` (k, n, m). None goes by the shape.
 
     Returns:
         y, (..., T, p).
 
     Raises:
         TypeError: arrays are not floating-point, or numpy and torch are mixed.
-        ValueError: shapes do not fit, T is 0, an entry is not finite, or the response overflows.
+        ValueError: shapes do not fit or leave open whether `A_bar` is a diagonal, T is 0, an entry
+            is not finite, or the response overflows.
     """
-    A, B, C, x, h = _system(A_bar, B_bar, C, x, h0)
+    _require_floating("x", x)
+    A, B, C, x, h = _system(A_bar, B_bar, C, x, h0, diagonal=diagonal)
     outputs = [C @ h for h in _states(A, x @ B.swapaxes(-1, -2), h)]  # each (..., p, 1)
     y = _namespace(x).concatenate(outputs, -1).swapaxes(-1, -2)
     return _finite_result("the response", y)
 
 
-@_QUIET
-def kernel(A_bar: Array, B_bar: Array, C: Array, T: int) -> Array:
+@_quiet()
+def kernel(A_bar: Array, B_bar: Array, C: Array, T: int, *, diagonal: bool | None = None) -> Array:
     r"""Response to a single token: what an input k tokens ago contributes to the output.
 
     $$ K_k = C \bar A^k \bar B, \qquad k = 0, \dots, T-1 $$
@@ -257,10 +288,11 @@ def kernel(A_bar: Array, B_bar: Array, C: Array, T: int) -> Array:
     $\bar A^L$, so there are about log₂ T steps.
 
     Args:
-        A_bar: (..., n, n), or (..., n) for a diagonal: fewer axes than `B_bar`.
+        A_bar: (..., n, n), or (..., n) for a diagonal.
         B_bar: (..., n, m).
         C: (..., p, n).
         T: how many lags.
+        diagonal: as for `recurrence`.
 
     Returns:
         K, (..., T, p, m).
@@ -268,12 +300,12 @@ def kernel(A_bar: Array, B_bar: Array, C: Array, T: int) -> Array:
     Raises:
         TypeError, ValueError: as for `recurrence`; `T` is not an integer of at least 1.
     """
-    A, B, C, _, _ = _system(A_bar, B_bar, C)
+    A, B, C, _, _ = _system(A_bar, B_bar, C, diagonal=diagonal)
     route = _dense_kernel if _is_dense(A) else _diagonal_kernel
     return _finite_result("the kernel", route(A, B, C, positive_int("T", T)))
 
 
-@_QUIET
+@_quiet()
 def causal_convolution(kernel: Array, x: Array) -> Array:
     r"""Convolve with the past only, by an FFT that is padded with zeros.
 
@@ -303,7 +335,7 @@ def causal_convolution(kernel: Array, x: Array) -> Array:
     return _finite_result("the convolution", _fft_convolve(kernel[..., :T, :, :], x)[..., :T, :])
 
 
-@_QUIET
+@_quiet()
 def scan(a: Array, b: Array) -> Array:
     r"""All states of a time-varying elementwise recurrence, in about log₂ T parallel steps.
 
@@ -312,14 +344,16 @@ def scan(a: Array, b: Array) -> Array:
     The updates $h \mapsto a h + b$ compose: first (a, b), then (a', b') is the update
     $(a, b) \circ (a', b') = (aa',\, a'b + b')$, and ∘ is associative. So every step may double the
     number of tokens that each pair spans (Hillis & Steele 1986), at the price of T log₂ T work
-    where the loop does T. To start from $h_0 \ne 0$, add $a_1 h_0$ to $b_1$.
+    where the loop does T. To start from $h_0 \ne 0$, add $a_1 h_0$ to $b_1$. Products of
+    multipliers that the loop never forms must stay in range: 3,000 tokens with a = 2 are an error
+    here, even if all writes are zero.
 
     Args:
         a: multipliers, broadcastable to (..., T, n); a fixed decay may have shape (n,).
         b: writes, (..., T, n), with time on axis −2.
 
     Returns:
-        h, (..., T, n).
+        h, (..., T, n), always a new array.
 
     Raises:
         TypeError: arrays are not floating-point, or numpy and torch are mixed.
@@ -330,7 +364,8 @@ def scan(a: Array, b: Array) -> Array:
     shape = _broadcast_shape(a=a.shape, b=b.shape)
     same_size("the length T of b", b.shape[-2], "the length T of a", shape[-2])
     xp, span = _namespace(b), 1
-    a, b = xp.broadcast_to(a, shape), xp.broadcast_to(b, shape)
+    a = xp.broadcast_to(a, shape)
+    b = xp.concatenate([xp.broadcast_to(b, shape)], -2)  # a copy, also where T is 1
     while span < shape[-2]:
         # Token t has composed the updates of tokens t−span+1 … t; put those of t−span before them.
         later, earlier = a[..., span:, :], a[..., :-span, :]
@@ -341,8 +376,16 @@ def scan(a: Array, b: Array) -> Array:
     return _finite_result("the scan", b)
 
 
-@_QUIET
-def chunked_recurrence(A_bar: Array, B_bar: Array, C: Array, x: Array, chunk: int = 64) -> Array:
+@_quiet()
+def chunked_recurrence(
+    A_bar: Array,
+    B_bar: Array,
+    C: Array,
+    x: Array,
+    chunk: int = 64,
+    *,
+    diagonal: bool | None = None,
+) -> Array:
     r"""`recurrence` by chunks of W tokens: matrix products inside a chunk, a loop between chunks.
 
     With s the state before a chunk and tokens counted from 0 in it, its outputs and next state are
@@ -350,14 +393,17 @@ def chunked_recurrence(A_bar: Array, B_bar: Array, C: Array, x: Array, chunk: in
     $$ y_k = \sum_{j \le k} K_{k-j}\, x_j + C\bar A^{k+1} s, \qquad
        s' = \bar A^W s + \sum_{j<W} \bar A^{W-1-j}\bar B\, x_j. $$
 
-    One state a chunk is stored, not one a token; the sequential steps fall from T to T/W.
+    One state a chunk is stored, not one a token; the sequential steps fall from T to T/W. Powers of
+    Ā up to the W-th must stay in range (up to the (W−1)-th if T ≤ W), also where the tokens that
+    they would multiply are zero.
 
     Args:
-        A_bar: (..., n, n), or (..., n) for a diagonal: fewer axes than `B_bar`.
+        A_bar: (..., n, n), or (..., n) for a diagonal.
         B_bar: (..., n, m).
         C: (..., p, n).
         x: tokens, (..., T, m).
         chunk: tokens a chunk, W.
+        diagonal: as for `recurrence`.
 
     Returns:
         y, (..., T, p).
@@ -365,15 +411,13 @@ def chunked_recurrence(A_bar: Array, B_bar: Array, C: Array, x: Array, chunk: in
     Raises:
         TypeError, ValueError: as for `recurrence`; `chunk` is not an integer of at least 1.
     """
-    A, B, C, x, _ = _system(A_bar, B_bar, C, x)
+    _require_floating("x", x)
+    A, B, C, x, _ = _system(A_bar, B_bar, C, x, diagonal=diagonal)
     T, W = x.shape[-2], min(positive_int("chunk", chunk), x.shape[-2])
-    inside, into_state, out_of_state = _chunk_operators(A, B, C, W)
-    blocks = _split(x, W)  # (..., N, W m)
-    writes = blocks @ into_state.swapaxes(-1, -2)  # (..., N, n)
-    start = _zeros((*writes.shape[:-2], writes.shape[-1], 1), like=writes)
-    later = _states(_power(A, W), writes[..., :-1, :], start)
-    before = _namespace(x).concatenate([start, *later], -1)  # (..., n, N)
-    y = blocks @ inside.swapaxes(-1, -2) + (out_of_state @ before).swapaxes(-1, -2)
+    columns, blocks = _powers_times(A, B, W), _split(x, W)  # Ā^k B̄; (..., N, W m)
+    y = blocks @ _toeplitz(C[..., None, :, :] @ columns).swapaxes(-1, -2)
+    if W < T:  # else nothing came before, and no power Ā^W is needed
+        y = y + _from_earlier_chunks(A, C, columns, blocks)
     y = y.reshape(*y.shape[:-2], y.shape[-2] * W, C.shape[-2])[..., :T, :]
     return _finite_result("the response", y)
 
@@ -436,16 +480,25 @@ def _fft_convolve(kernel: Array, x: Array) -> Array:
     return _cast(back(Y.swapaxes(-1, -2), size).swapaxes(-1, -2), dtype)
 
 
-def _chunk_operators(A: Array, B: Array, C: Array, W: int) -> tuple[Array, Array, Array]:
-    """Matrices of `chunked_recurrence`: tokens→outputs, tokens→state, state→outputs."""
-    columns = _powers_times(A, B, W)  # Ā^k B̄
+def _from_earlier_chunks(A: Array, C: Array, columns: Array, blocks: Array) -> Array:
+    """What the states before each chunk add to its outputs, (..., N, W p)."""
+    into_state, out_of_state = _chunk_operators(A, C, columns)
+    writes = blocks @ into_state.swapaxes(-1, -2)  # (..., N, n)
+    start = _zeros((*writes.shape[:-2], writes.shape[-1], 1), like=writes)
+    later = _states(_power(A, columns.shape[-3]), writes[..., :-1, :], start)
+    before = _namespace(A).concatenate([start, *later], -1)  # (..., n, N)
+    return (out_of_state @ before).swapaxes(-1, -2)
+
+
+def _chunk_operators(A: Array, C: Array, columns: Array) -> tuple[Array, Array]:
+    """Matrices of `chunked_recurrence`: a chunk's tokens→state, state→its outputs."""
+    W, n, m = columns.shape[-3:]
     transposed = A.swapaxes(-1, -2) if _is_dense(A) else A
     Ct = C.swapaxes(-1, -2)
     rows = _powers_times(transposed, _times(transposed, Ct), W).swapaxes(-1, -2)  # C Ā^{k+1}
     last_first = _namespace(A).flip(columns, (-3,)).swapaxes(-3, -2)  # (..., n, W, m)
-    into_state = last_first.reshape(*last_first.shape[:-2], W * B.shape[-1])
-    out_of_state = rows.reshape(*rows.shape[:-3], W * C.shape[-2], rows.shape[-1])
-    return _toeplitz(C[..., None, :, :] @ columns), into_state, out_of_state
+    into_state = last_first.reshape(*last_first.shape[:-2], W * m)
+    return into_state, rows.reshape(*rows.shape[:-3], W * C.shape[-2], n)
 
 
 def _toeplitz(kernel: Array) -> Array:
@@ -485,6 +538,14 @@ def _at_least_single(x: Array) -> Array:
     return _cast(x, _namespace(x).float32) if x.dtype.itemsize == 2 else x
 
 
+def _at_least_double(x: Array) -> Array:
+    """Return x in float64, or complex128 if it is complex."""
+    if is_torch(x):
+        torch = _namespace(x)
+        return x.to(torch.promote_types(x.dtype, torch.float64))
+    return x.astype(np.promote_types(x.dtype, np.float64), copy=False)
+
+
 def _zeros(shape: tuple[int, ...], *, like: Array) -> Array:
     return like.new_zeros(shape) if is_torch(like) else np.zeros(shape, like.dtype)
 
@@ -505,10 +566,10 @@ def _largest_entry(B: Array) -> Array:
 def _expm(X: Array) -> Array:
     """Matrix exponential of every matrix in X."""
     if is_torch(X):
-        return _cast(_namespace(X).linalg.matrix_exp(_at_least_single(X)), X.dtype)
+        return _namespace(X).linalg.matrix_exp(X)
     import scipy.linalg  # imported here: only the dense rule needs it
 
-    return _cast(scipy.linalg.expm(_at_least_single(X)), X.dtype)
+    return scipy.linalg.expm(X)
 
 
 def _finite_result(name: str, x: Array) -> Array:
@@ -565,6 +626,14 @@ def _broadcast_shape(**shapes: tuple[int, ...]) -> tuple[int, ...]:
         raise ValueError(f"leading axes do not broadcast: {listed}") from None
 
 
+def _broadcasts(*shapes: tuple[int, ...]) -> bool:
+    try:
+        np.broadcast_shapes(*shapes)
+    except ValueError:
+        return False
+    return True
+
+
 def _step(dt: Any, like: Array) -> Array:
     """Δ as an array of `like`'s kind and real dtype."""
     dtype = like.real.dtype
@@ -619,17 +688,23 @@ def _diagonal_inputs(a: Array, B: Array, dt: Any) -> tuple[Array, Array, Array]:
 
 
 def _system(
-    A_bar: Array, B_bar: Array, C: Array, x: Array = None, h0: Array = None
+    A_bar: Array,
+    B_bar: Array,
+    C: Array,
+    x: Array = None,
+    h0: Array = None,
+    *,
+    diagonal: bool | None = None,
 ) -> tuple[Array, Array, Array, Array, Array]:
     """Check the arrays; Ā comes back as matrix or column, h_0 as a column (0 if None)."""
-    given = {"A_bar": A_bar, "B_bar": B_bar, "C": C, "x": x, "h0": h0}
-    arrays = {name: value for name, value in given.items() if value is not None}
+    optional = {name: z for name, z in (("x", x), ("h0", h0)) if z is not None}
+    arrays = {"A_bar": A_bar, "B_bar": B_bar, "C": C, **optional}
     arrays = dict(zip(arrays, _common(**arrays), strict=True))
     A, B, C = arrays["A_bar"], arrays["B_bar"], arrays["C"]
     _require_sizes("B_bar", B, 2, "(..., n, m)")
     _require_sizes("C", C, 2, "(..., p, n)")
     n = B.shape[-2]
-    A = _matrix_or_column(A, B)
+    A = _matrix_or_column(A, B, diagonal)
     same_size("the states in C", C.shape[-1], "the states in B_bar", n)
     batch = _broadcast_shape(A_bar=A.shape[:-2], B_bar=B.shape[:-2], C=C.shape[:-2])
     A, B, C = (_namespace(z).broadcast_to(z, (*batch, *z.shape[-2:])) for z in (A, B, C))
@@ -646,12 +721,29 @@ def _system(
     return A, B, C, x, h[..., None]
 
 
-def _matrix_or_column(A: Array, B: Array) -> Array:
-    """Ā as (..., n, n) if dense, as (..., n, 1) if diagonal (fewer axes than B̄)."""
-    n, diagonal = B.shape[-2], 0 < A.ndim < B.ndim
+def _matrix_or_column(A: Array, B: Array, diagonal: bool | None) -> Array:
+    """Ā as (..., n, n) if dense, as (..., n, 1) if diagonal; the shape decides where it can."""
+    n = B.shape[-2]
+    if one_of("diagonal", diagonal, (None, True, False)) is None:
+        diagonal = _reads_as_diagonal(tuple(A.shape), tuple(B.shape))
     if tuple(A.shape[-1:] if diagonal else A.shape[-2:]) != ((n,) if diagonal else (n, n)):
         raise ValueError(
-            "A_bar must have shape (..., n, n), or (..., n) with fewer axes than B_bar for a "
-            f"diagonal; got {tuple(A.shape)} for n = {n} states in B_bar {tuple(B.shape)}"
+            "A_bar must have shape (..., n, n), or (..., n) for a diagonal; got "
+            f"{tuple(A.shape)} for n = {n} states in B_bar {tuple(B.shape)}"
         )
     return A[..., None] if diagonal else A
+
+
+def _reads_as_diagonal(A: tuple[int, ...], B: tuple[int, ...]) -> bool:
+    """Whether an Ā of this shape is a diagonal; ValueError where it could as well be a matrix."""
+    if A[-2:] != (B[-2], B[-2]):
+        return True
+    if len(A) >= len(B):
+        return False
+    as_matrix, as_diagonal = (_broadcasts(A[:-axes], B[:-2]) for axes in (2, 1))
+    if as_matrix and as_diagonal and A != (1, 1):  # for (1, 1) the two are the same
+        raise ValueError(
+            f"A_bar {A} could be {A[-1]} diagonals or one matrix for the whole batch of B_bar {B}: "
+            "say diagonal=True or diagonal=False"
+        )
+    return as_diagonal

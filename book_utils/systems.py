@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ._validate import finite, finite_number, generator, positive_int, positive_number
+from ._validate import finite, finite_number, generator, positive_int, positive_number, real_array
 
 Floats = NDArray[np.float64]
 
@@ -38,7 +38,7 @@ class LinearGaussianSystem:
         initial_std: p₀, standard deviation of each component of $s_0$ (mean zero); 0 is allowed.
 
     Raises:
-        TypeError: a standard deviation is not a real number.
+        TypeError: a standard deviation is not a real number, or an array holds no real numbers.
         ValueError: shapes do not fit, an entry is not finite, q < 0, r ≤ 0 or p₀ < 0.
     """
 
@@ -73,17 +73,17 @@ class LinearGaussianSystem:
     @property
     def Q(self) -> Floats:
         """Covariance of the process noise, q² I, (n, n)."""
-        return self.process_std**2 * np.eye(self.n)
+        return _variance("process_std", self.process_std) * np.eye(self.n)
 
     @property
     def R(self) -> float:
         """Variance of the observation noise, r²."""
-        return float(self.observation_std) ** 2
+        return _variance("observation_std", self.observation_std)
 
     @property
     def initial_covariance(self) -> Floats:
         """Covariance of the first hidden state, p₀² I, (n, n)."""
-        return self.initial_std**2 * np.eye(self.n)
+        return _variance("initial_std", self.initial_std) * np.eye(self.n)
 
     def simulate(
         self, n: int, T: int, rng: np.random.Generator | int, controls: Any = None
@@ -100,7 +100,7 @@ class LinearGaussianSystem:
             `Trajectories` with states (n, T+1, ·), controls (n, T), observations (n, T+1).
 
         Raises:
-            TypeError: `n`, `T` or `rng` is of the wrong type.
+            TypeError: `n`, `T` or `rng` is of the wrong type, or controls are not real.
             ValueError: a size is below 1, controls do not fit or are not finite, or the states
                 overflow.
         """
@@ -166,9 +166,17 @@ def is_observable(system: LinearGaussianSystem) -> bool:
     return bool(np.linalg.matrix_rank(observability_matrix(system)) == system.n)
 
 
+def _variance(name: str, std: float) -> float:
+    """Square a standard deviation; ValueError where the square overflows."""
+    square = float(std) * float(std)
+    if square == np.inf:
+        raise ValueError(f"{name} is {std}, so that its square, the variance, overflows")
+    return square
+
+
 def _constant(name: str, value: Any, ndim: int) -> Floats:
     """Make a read-only float64 copy, so that a frozen system stays as it is."""
-    array = np.array(value, dtype=np.float64)
+    array = real_array(name, value).copy()
     if array.ndim != ndim:
         raise ValueError(f"{name} must have {ndim} axes, got shape {array.shape}")
     finite(name, array)
@@ -177,7 +185,7 @@ def _constant(name: str, value: Any, ndim: int) -> Floats:
 
 
 def _controls(controls: Any, shape: tuple[int, int]) -> Floats:
-    u = np.asarray(controls, dtype=np.float64)
+    u = real_array("controls", controls)
     if u.shape not in (shape, shape[1:]):
         raise ValueError(f"controls must have shape {shape} or {shape[1:]}, got {u.shape}")
     return finite("controls", np.broadcast_to(u, shape))

@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from ._validate import finite, finite_number, positive_int, positive_number
+from ._validate import finite, finite_number, positive_int, positive_number, real_array
 from .models import stack_parameters, unstack_parameters
 from .systems import Floats, LinearGaussianSystem
 
@@ -145,7 +145,8 @@ def train_together(
 ) -> History:
     r"""Fit S models of one class and size by teacher forcing, all in the same loop.
 
-    Each minimises $\frac{1}{NT}\sum_{i,t}(\hat y^{(i)}_{t+1} - y^{(i)}_{t+1})^2$ on its own data.
+    Parameters with ``requires_grad`` off stay as they are. Each model minimises
+    $\frac{1}{NT}\sum_{i,t}(\hat y^{(i)}_{t+1} - y^{(i)}_{t+1})^2$ on its own data.
 
     Args:
         models: S modules with ``stacked_forward``; changed in place.
@@ -161,8 +162,8 @@ def train_together(
         `History`.
 
     Raises:
-        TypeError, ValueError: models differ, shapes do not fit, data are not finite, or the batch
-            is larger than the data.
+        TypeError, ValueError: models differ, shapes do not fit, data are empty, complex or not
+            finite, or the batch is larger than the data.
         TrainingDiverged: a loss or gradient became NaN or infinite; it names the step.
     """
     recipe = recipe or Recipe()
@@ -170,7 +171,7 @@ def train_together(
     S, flat = len(models), torch.cat([p.flatten(1) for p in stacked.values()], dim=1)
     x, y = _data(tokens, targets, S, flat)
     batches = _batches(recipe, x.shape[1], S, seeds)
-    rates = _rates(learning_rates, recipe, S, flat)
+    rates = _rates(learning_rates, recipe, S, flat) * _trainable(models, flat)
     adam, losses, started = Adam(flat, recipe), np.empty((recipe.steps, S)), time.perf_counter()
     row = torch.arange(S)[:, None]
     steps = range(recipe.steps)
@@ -260,6 +261,15 @@ def _views(flat: Tensor, like: dict[str, Tensor]) -> dict[str, Tensor]:
     }
 
 
+def _trainable(models: Sequence[nn.Module], flat: Tensor) -> Tensor:
+    """1 for each number that may change and 0 for a frozen one, (S, P)."""
+    flags = [
+        torch.cat([p.new_full((p.numel(),), float(p.requires_grad)) for p in model.parameters()])
+        for model in models
+    ]
+    return torch.stack(flags).to(flat)
+
+
 def _check_finite(loss: Tensor, gradient: Tensor, step: int) -> None:
     good = loss.isfinite() & gradient.sum(dim=1).isfinite()
     if not bool(good.all()):
@@ -267,8 +277,10 @@ def _check_finite(loss: Tensor, gradient: Tensor, step: int) -> None:
 
 
 def _data(tokens: Any, targets: Any, S: int, like: Tensor) -> tuple[Tensor, Tensor]:
-    x = finite("tokens", torch.as_tensor(tokens, dtype=like.dtype, device=like.device))
-    y = finite("targets", torch.as_tensor(targets, dtype=like.dtype, device=like.device))
+    x, y = (
+        finite(name, torch.tensor(real_array(name, given), dtype=like.dtype, device=like.device))
+        for name, given in (("tokens", tokens), ("targets", targets))
+    )
     if x.ndim not in (3, 4) or x.shape[-1] != 2 or y.shape != x.shape[:-1]:
         raise ValueError(
             "tokens must have shape (S, N, T, 2) or (N, T, 2) and targets the same without the 2, "
@@ -276,6 +288,10 @@ def _data(tokens: Any, targets: Any, S: int, like: Tensor) -> tuple[Tensor, Tens
         )
     if x.ndim == 4 and len(x) != S:
         raise ValueError(f"tokens hold {len(x)} data sets for {S} models")
+    if x.numel() == 0:
+        raise ValueError(
+            f"tokens must hold at least one trajectory and token, got {tuple(x.shape)}"
+        )
     return x.expand(S, *x.shape[-3:]), y.expand(S, *y.shape[-2:])
 
 

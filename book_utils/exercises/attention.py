@@ -31,6 +31,14 @@ def _plain(result: Any) -> Any:
     return result.detach() if hasattr(result, "detach") else result
 
 
+def _numbers(result: Any) -> np.ndarray:
+    """The result's numbers, NaN and all; none where it is no array of numbers (`array` says so)."""
+    try:
+        return np.asarray(_plain(result)).astype(complex)
+    except (TypeError, ValueError, RuntimeError):
+        return np.empty(0)
+
+
 @exercise(
     "attention.earlier_request",
     hint="The query is (3, 1.5) and the mug's key (1, 1). How many tokens may it see, and which of them "
@@ -61,6 +69,45 @@ def earlier_request(answer: Any) -> str:
     if abs(value - right) >= 0.0015:
         raise Wrong(f"{value:g} is not it; give three decimals.")
     return "With three rivals fewer, the same question gets a sharper answer than at position 7."
+
+
+@exercise(
+    "attention.largest_d_ff",
+    hint="Collect the terms of (1.20) with d_ff in them: each hidden unit costs 2d + 1. What is left "
+    "after attention, two norms and the MLP's second bias?",
+)
+def largest_d_ff(answer: Any) -> str:
+    """The widest MLP of a block that stays within a budget."""
+    cases = ((16, 3000), (16, 2752), (8, 1000), (64, 50_000), (5, 777))
+    found = [number(call(answer, d, budget)) for d, budget in cases]
+
+    def all_cases(rule: Any) -> list[float]:
+        return [rule(d, budget, budget - 4 * d * d - 9 * d, 2 * d + 1) for d, budget in cases]
+
+    right = all_cases(lambda d, budget, left, unit: left // unit)
+    if found == right:
+        return "With d = 16 and the 2752 parameters of chapter 7's block it is 48."
+    for rule, why in (
+        (lambda d, budget, left, unit: left / unit, "A width is a whole number; round down."),
+        (lambda d, budget, left, unit: left // unit + 1,
+         "One too many: such a block is over the budget."),
+        (lambda d, budget, left, unit: -(-left // unit),
+         "Round down: one more unit would be over the budget."),
+        (lambda d, budget, left, unit: (left + d) // unit,
+         "The MLP's second bias, d parameters, is missing."),
+        (lambda d, budget, left, unit: (left + 4 * d) // unit,
+         "The two norms, or the biases of attention, are missing."),
+        (lambda d, budget, left, unit: (left + 9 * d) // (2 * d),
+         "All biases and norms are missing."),
+        (lambda d, budget, left, unit: left // (2 * d),
+         "Each hidden unit has a bias too: it costs 2d + 1."),
+        (lambda d, budget, left, unit: budget // unit,
+         "Attention and the norms have to fit in the budget as well."),
+    ):  # fmt: skip
+        if _close(found, all_cases(rule)):
+            raise Wrong(why)
+    at = next(i for i, (a, b) in enumerate(zip(found, right, strict=True)) if a != b)
+    raise Wrong(f"For d = {cases[at][0]} and a budget of {cases[at][1]} it gives {found[at]:g}.")
 
 
 @exercise(
@@ -143,7 +190,7 @@ def causal(answer: Any) -> str:
         Q, K, V = rng.normal(size=(T, d_k)), rng.normal(size=(T, d_k)), rng.normal(size=(T, d_v))
         with np.errstate(all="ignore"):
             result = _plain(call(answer, Q.copy(), K.copy(), V.copy()))
-        if np.shape(result) == (T, d_v) and np.isnan(np.asarray(result, dtype=float)).any():
+        if np.isnan(_numbers(result)).any():
             raise Wrong("Some rows are NaN: a query with nothing to look at. Row 0 may see itself.")
         found = array(result, (T, d_v))
         scores, allowed = Q @ K.T / math.sqrt(d_k), np.tril(np.ones((T, T), dtype=bool))
@@ -169,13 +216,29 @@ def causal(answer: Any) -> str:
             ],
         )  # fmt: skip
         raise Wrong(f"For T = {T} the outputs are off by up to {_gap(found, right)}.")
-    with np.errstate(all="ignore"):
-        large = _plain(call(answer, np.full((2, 1), 1000.0), np.array([[1.0], [0.0]]), np.eye(2)))
-        if not np.isfinite(np.asarray(large, dtype=float)).all():
-            raise Wrong("Large scores overflow: subtract each row's maximum first.")
-    if not _close(array(large, (2, 2)), [[1, 0], [1, 0]]):
-        raise Wrong("With scores near 1000 the weights should be 1 and 0.")
+    _check_large_scores(answer)
     return "Five lines, and you could have written the library."
+
+
+def _check_large_scores(answer: Any) -> None:
+    """Scores far above zero, and rows whose maxima differ, below a hidden score far above them."""
+    for keys, expected in (
+        ([1000.0, 0.0], [[1, 0], [1, 0]]),
+        ([-2000.0, 0.0, 3000.0], [[1, 0, 0], [0, 1, 0], [0, 0, 1]]),
+    ):
+        n = len(keys)
+        with np.errstate(all="ignore"):
+            found = call(answer, np.ones((n, 1)), np.array(keys)[:, None], np.eye(n))
+        if not np.isfinite(_numbers(found)).all():
+            raise Wrong(
+                "Large scores overflow, or all of a row's exponentials are 0: subtract each row's own "
+                "maximum, over the keys that it may see, first."
+            )
+        if not _close(array(_plain(found), (n, n)), expected):
+            raise Wrong(
+                f"With scores of {keys} in every row the weights should be 0 and 1: hide a score "
+                "with −∞, not with a finite number."
+            )
 
 
 def _columns(scores: np.ndarray, allowed: np.ndarray) -> np.ndarray:
@@ -244,42 +307,3 @@ def another_row(answer: Any) -> str:
         if np.abs(found - w).max() < 0.01:
             raise Wrong("This is (nearly) the same row; some weight should change by 0.01 or more.")
     return "Whoever reads the weights alone would tell two different stories."
-
-
-@exercise(
-    "attention.largest_d_ff",
-    hint="Collect the terms of (1.20) with d_ff in them: each hidden unit costs 2d + 1. What is left "
-    "after attention, two norms and the MLP's second bias?",
-)
-def largest_d_ff(answer: Any) -> str:
-    """The widest MLP of a block that stays within a budget."""
-    cases = ((16, 3000), (16, 2752), (8, 1000), (64, 50_000), (5, 777))
-    found = [number(call(answer, d, budget)) for d, budget in cases]
-
-    def all_cases(rule: Any) -> list[float]:
-        return [rule(d, budget, budget - 4 * d * d - 9 * d, 2 * d + 1) for d, budget in cases]
-
-    right = all_cases(lambda d, budget, left, unit: left // unit)
-    if found == right:
-        return "With d = 16 and the 2752 parameters of chapter 7's block it is 48."
-    for rule, why in (
-        (lambda d, budget, left, unit: left / unit, "A width is a whole number; round down."),
-        (lambda d, budget, left, unit: left // unit + 1,
-         "One too many: such a block is over the budget."),
-        (lambda d, budget, left, unit: -(-left // unit),
-         "Round down: one more unit would be over the budget."),
-        (lambda d, budget, left, unit: (left + d) // unit,
-         "The MLP's second bias, d parameters, is missing."),
-        (lambda d, budget, left, unit: (left + 4 * d) // unit,
-         "The two norms, or the biases of attention, are missing."),
-        (lambda d, budget, left, unit: (left + 9 * d) // (2 * d),
-         "All biases and norms are missing."),
-        (lambda d, budget, left, unit: left // (2 * d),
-         "Each hidden unit has a bias too: it costs 2d + 1."),
-        (lambda d, budget, left, unit: budget // unit,
-         "Attention and the norms have to fit in the budget as well."),
-    ):  # fmt: skip
-        if _close(found, all_cases(rule)):
-            raise Wrong(why)
-    at = next(i for i, (a, b) in enumerate(zip(found, right, strict=True)) if a != b)
-    raise Wrong(f"For d = {cases[at][0]} and a budget of {cases[at][1]} it gives {found[at]:g}.")

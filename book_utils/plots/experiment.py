@@ -33,7 +33,8 @@ BAND = 1.959964  # half-width of a central 95 % interval, in standard deviations
 
 
 def _look(name: str) -> dict[str, Any]:
-    return LOOKS.get(name, style.SERIES[4])
+    """How the model is drawn; what follows a comma, as in "SSM, best rate", does not matter."""
+    return LOOKS.get(name.partition(",")[0], {**style.SERIES[4], "color": style.GREY})
 
 
 def _table(name: str, values: Any, points: int | None = None) -> np.ndarray:
@@ -190,7 +191,7 @@ def ratios(*, scores: Mapping[str, Floats]) -> Figure:
     figure, axes = style.new_figure(0.9 + 0.36 * len(rows))
     ax = axes[0, 0]
     for y, (name, values) in enumerate(rows.items()):
-        look = LOOKS.get(name, {"color": style.GREY, "marker": "|"})
+        look = _look(name)
         marker = look["marker"] if len(values) > 1 else "d"
         ax.plot(
             values, [y] * len(values), color=look["color"], linestyle="", marker=marker, alpha=0.6

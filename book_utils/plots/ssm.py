@@ -298,7 +298,7 @@ def rule_errors() -> Figure:
     dt = 1 / np.array(_STEPS)
     for rule, look, at, shift in (
         ("Mamba's ΔB", style.SERIES[1], 3, (-4, 14)),
-        ("Euler", style.SERIES[0], 3, (4, -15)),
+        ("Euler", style.SERIES[0], 5, (6, -14)),
         ("bilinear", style.SERIES[2], 4, (8, -6)),
     ):
         errors = [rule_error(rule, steps) for steps in _STEPS]
@@ -387,7 +387,7 @@ def cancellation() -> Figure:
     floor = 2e-9
     for (name, error), look, at, shift in zip(
         write_errors(z).items(), (style.SERIES[1], style.SERIES[0], style.SERIES[3]),
-        (1e-8, 1e-9, 1.5e-5), ((-40, 12), (-30, 24), (8, 22)), strict=True,
+        (2e-9, 1e-9, 1.5e-5), ((-40, 12), (-30, 24), (8, 22)), strict=True,
     ):  # fmt: skip
         ax.plot(
             abs(z),
@@ -601,7 +601,7 @@ def describe_wraparound(*, kernel: np.ndarray, x: np.ndarray) -> str:
 def doubling(T: int) -> Figure:
     """Which pairs a doubling scan composes, level by level."""
     levels = int(np.ceil(np.log2(T)))
-    figure, axes = style.new_figure(1.3 + 0.95 * levels)
+    figure, axes = style.new_figure(1.2 + 1.0 * levels)
     ax = axes[0, 0]
     for level in range(levels + 1):
         span, y = 2**level, -float(level)
@@ -609,16 +609,18 @@ def doubling(T: int) -> Figure:
             first = max(1, t - span + 1)
             done = first == 1
             ax.plot(
-                t, y, marker="o", markersize=20 if T <= 8 else 13, color=style.SKY if done else "white",
+                t, y, marker="o", markersize=28 if T <= 8 else 13, color=style.SKY if done else "white",
                 markeredgecolor=style.BLACK, markeredgewidth=1,
             )  # fmt: skip
             name = f"{t}" if first == t else f"{first}–{t}"
-            ax.text(t, y, name, ha="center", va="center", fontsize=8.5 if T <= 8 else 6.5, zorder=4)
+            ax.text(
+                t, y, name, ha="center", va="center", fontsize=11.5 if T <= 8 else 6.5, zorder=4
+            )
             if level and t - span // 2 >= 1:
                 ax.add_patch(
                     FancyArrowPatch(
-                        (t - span // 2, y + 1), (t, y), arrowstyle="-|>", mutation_scale=9, shrinkA=10,
-                        shrinkB=10, color=style.VERMILION, linewidth=1.1,
+                        (t - span // 2, y + 1), (t, y), arrowstyle="-|>", mutation_scale=9, shrinkA=14,
+                        shrinkB=14, color=style.VERMILION, linewidth=1.1,
                     )
                 )  # fmt: skip
             if level:

@@ -107,6 +107,45 @@ def test_entropy_matches_scipy():
     np.testing.assert_allclose(entropy(w), scipy.stats.entropy(w.numpy(), axis=-1), atol=1e-14)
 
 
+def test_entropy_has_finite_gradients_at_masked_tokens():
+    scores = normal(4, 4).requires_grad_()
+    weights = softmax(scores.masked_fill(~causal_mask(4), -math.inf))
+    weights.retain_grad()
+    (entropy(weights).sum() + effective_tokens(weights).sum()).backward()
+    for grad in (scores.grad, weights.grad):
+        assert grad is not None
+        assert bool(grad.isfinite().all())
+        assert bool((grad[~causal_mask(4)] == 0).all())
+        assert bool((grad[1:].tril(1) != 0).any())
+
+    def of_seen(s):  # row 2, over the three tokens that it may see
+        return entropy(softmax(s)).sum()
+
+    seen = scores.detach()[2, :3].requires_grad_()
+    assert torch.autograd.gradcheck(of_seen, (seen,))
+    row = scores.detach()[2].requires_grad_()
+    of_seen(row.masked_fill(~causal_mask(4)[2], -math.inf)).backward()
+    of_seen(seen).backward()
+    close(row.grad[:3], seen.grad)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_precision_sums_do_not_overflow(dtype):
+    weights = softmax(torch.zeros(70_000, dtype=dtype))
+    assert weights.dtype == dtype
+    assert weights.double().sum().item() == pytest.approx(1.0, abs=0.01)
+    assert entropy(weights).item() == pytest.approx(math.log(70_000), rel=0.01)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("excess", [0.9, 1.1])
+def test_half_precision_rows_must_sum_to_one(dtype, excess):
+    uniform = torch.full((1000,), 1 / 1000, dtype=dtype)
+    assert entropy(uniform).item() == pytest.approx(math.log(1000), rel=0.01)
+    with pytest.raises(ValueError, match="sum to one"):
+        entropy(excess * uniform)
+
+
 @pytest.mark.parametrize("m", [1, 2, 5])
 def test_effective_tokens_counts_equal_shares(m):
     w = torch.zeros(8, dtype=F64)
@@ -299,6 +338,13 @@ def test_sdpa_half_precision(dtype):
     assert out.dtype == weights.dtype == dtype
     exact, _ = scaled_dot_product_attention(q.double(), k.double(), v.double(), mask=causal_mask(8))
     close(out.double(), exact, atol=20 * torch.finfo(dtype).eps)
+
+
+def test_sdpa_half_precision_needs_room_for_the_scaled_scores_only():
+    q = torch.full((3, 64), 50.0, dtype=torch.float16)  # q·k = 160,000, scaled 20,000
+    out, weights = scaled_dot_product_attention(q, q, q)
+    close(weights.double(), torch.full((3, 3), 1 / 3, dtype=torch.float64), atol=1e-3)
+    close(out.double(), q.double(), atol=0.1)
 
 
 def test_sdpa_half_precision_overflow_is_an_error():
@@ -547,6 +593,7 @@ BAD = {
     "sdpa nan q": (lambda: attend(NAN, X, X), ValueError, "scores that are NaN"),
     "sdpa nan v": (lambda: attend(X, X, NAN), ValueError, "v must be finite"),
     "sdpa scale": (lambda: attend(X, X, X, scale=math.nan), ValueError, "scale must be finite"),
+    "sdpa scale huge": (lambda: attend(X, X, X, scale=10**400), ValueError, "scale must be finite"),
     "sdpa scale str": (lambda: attend(X, X, X, scale="1"), TypeError, "scale must be a real"),
     "mask floats": (lambda: attend(X, X, X, mask=torch.ones(3, 3)), TypeError, "boolean tensor"),
     "mask list": (lambda: attend(X, X, X, mask=[True]), TypeError, "got list"),
@@ -557,6 +604,8 @@ BAD = {
         r"query at \(0,\)",
     ),
     "split heads": (lambda: split_heads(X, 3), ValueError, "4 is not a multiple of 3"),
+    "split list": (lambda: split_heads([[1.0, 2.0]], 2), TypeError, "x must be a torch tensor"),
+    "merge list": (lambda: merge_heads([1.0]), TypeError, "x must be a torch tensor"),
     "split one axis": (lambda: split_heads(X[0], 2), ValueError, "x must have shape"),
     "merge": (lambda: merge_heads(X), ValueError, "heads, T, d_head"),
     "heads 0": (lambda: MultiHeadAttention(4, 0), ValueError, "heads must be at least 1"),
@@ -575,6 +624,7 @@ BAD = {
     ),
     "mha width": (lambda: MHA(torch.zeros(3, 5)), ValueError, "width of x is 5"),
     "mha array": (lambda: MHA(np.zeros((3, 4))), TypeError, "x must be a torch tensor"),
+    "mha dtype": (lambda: MHA(X.double()), TypeError, "dtype torch.float32, got torch.float64"),
     "mha one axis": (lambda: MHA(torch.zeros(4)), ValueError, "x must have shape"),
     "copy width": (lambda: MHA.load_torch(nn.MultiheadAttention(8, 2)), ValueError, "embed_dim is"),
     "copy heads": (lambda: MHA.load_torch(nn.MultiheadAttention(4, 1)), ValueError, "num_heads"),
@@ -587,6 +637,16 @@ BAD = {
         lambda: MHA.load_torch(nn.MultiheadAttention(4, 2, kdim=3)),
         ValueError,
         "no match",
+    ),
+    "copy dropout": (
+        lambda: MHA.load_torch(nn.MultiheadAttention(4, 2, dropout=0.5)),
+        ValueError,
+        "dropout, which have no match",
+    ),
+    "block dtype": (
+        lambda: TransformerBlock(4, 1, 3)(X.double()),
+        TypeError,
+        "dtype torch.float32, got torch.float64",
     ),
     "block width": (lambda: TransformerBlock(4, 1, 3)(torch.zeros(2, 5)), ValueError, "width"),
     "block d_ff": (lambda: TransformerBlock(4, 1, 0), ValueError, "d_ff must be at least 1"),

@@ -321,6 +321,33 @@ def test_linear_forecasts_are_causal():
         assert (after[:, 11] != before[:, 11]).all()
 
 
+def test_tensors_are_scored_without_their_gradients():
+    forecasts = torch.tensor(TARGETS[:3, :4] + 1, requires_grad=True)
+    assert teacher_forced_mse(forecasts, torch.tensor(TARGETS[:3, :4])).pooled == pytest.approx(1)
+    rows = torch.tensor(random_attention(0, (2, 5, 5)), requires_grad=True)
+    np.testing.assert_array_equal(attention_by_lag(rows), attention_by_lag(rows.detach().numpy()))
+    model = MODELS["ssm"](0)
+
+    def predict(tokens):
+        return model(torch.from_numpy(tokens))  # keeps its graph
+
+    tokens = torch.tensor(TOKENS[:2, :5], requires_grad=True)
+    np.testing.assert_allclose(
+        open_loop_rollout(predict, tokens),
+        open_loop_rollout(Forecaster([model]), TOKENS[:2, :5]),
+        rtol=1e-9,
+    )
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_precision_rows_have_a_profile(dtype):
+    rows = random_attention(1, (3, 40, 40))
+    half = attention_by_lag(torch.tensor(rows).to(dtype))
+    np.testing.assert_allclose(half, attention_by_lag(rows), rtol=0.01)
+    if dtype == torch.float16:
+        np.testing.assert_allclose(attention_by_lag(np.float16(rows)), half, atol=1e-3)
+
+
 # -------------------------------------------------------------------------------------- bad input
 
 SMALL, AIMS = TOKENS[:4, :6], TARGETS[:4, :6]
@@ -334,6 +361,11 @@ UNIFORM = np.tril(np.ones((3, 3))) / np.arange(1, 4)[:, None]
         (lambda: teacher_forced_mse(AIMS[:, 1:], AIMS), ValueError, "forecasts must have"),
         (lambda: teacher_forced_mse(AIMS * np.nan, AIMS), ValueError, "forecasts must be finite"),
         (lambda: teacher_forced_mse(AIMS, AIMS * np.inf), ValueError, "targets must be finite"),
+        (lambda: teacher_forced_mse(AIMS * 1j, AIMS), TypeError, "forecasts must hold real"),
+        (lambda: teacher_forced_mse(AIMS, AIMS + 0j), TypeError, "targets must hold real"),
+        (lambda: teacher_forced_mse(AIMS[:0], AIMS[:0]), ValueError, "N, T ≥ 1"),
+        (lambda: teacher_forced_mse(AIMS[:, :0], AIMS[:, :0]), ValueError, "N, T ≥ 1"),
+        (lambda: open_loop_mse(AIMS[:0], AIMS[:0]), ValueError, "N, T ≥ 1"),
         (lambda: open_loop_mse(AIMS[0], AIMS), ValueError, "forecasts must have"),
         (lambda: open_loop_mse(TARGETS[:4, :7], AIMS), ValueError, "H ≤ T"),
         (lambda: open_loop_mse(AIMS[:, :0], AIMS), ValueError, "H ≤ T"),
@@ -341,6 +373,26 @@ UNIFORM = np.tril(np.ones((3, 3))) / np.arange(1, 4)[:, None]
         (lambda: open_loop_rollout(EXACT, SMALL, -1), ValueError, "warm must be at least 0"),
         (lambda: open_loop_rollout(EXACT, SMALL * np.nan), ValueError, "tokens must be finite"),
         (lambda: open_loop_rollout(EXACT, SMALL.astype(int)), TypeError, "floating-point"),
+        (
+            lambda: open_loop_rollout(lambda x: x[..., 0] * np.nan, SMALL),
+            ValueError,
+            "the forecasts of predict must be finite",
+        ),
+        (
+            lambda: open_loop_rollout(lambda x: x[:, -1, 0], SMALL),
+            ValueError,
+            r"predict must return forecasts of shape \(4, 2\), got \(4,\)",
+        ),
+        (lambda: open_loop_rollout(lambda x: 1.0, SMALL), ValueError, "predict must return"),
+        (lambda: open_loop_rollout(lambda x: x, SMALL), ValueError, "predict must return"),
+        (
+            lambda: open_loop_rollout(Forecaster([DiagonalSSM()] * 2), SMALL),
+            ValueError,
+            r"got \(2, 4, 2\)",
+        ),
+        (lambda: attention_by_lag(UNIFORM[None][:0]), ValueError, "no empty axis"),
+        (lambda: attention_by_lag(UNIFORM + 0j), TypeError, "weights must hold real"),
+        (lambda: attention_by_lag(np.float16(1.1 * UNIFORM)), ValueError, "causal rows"),
         (lambda: attention_by_lag(UNIFORM[:2]), ValueError, "weights must have shape"),
         (lambda: attention_by_lag(UNIFORM.T), ValueError, "causal rows"),
         (lambda: attention_by_lag(2 * UNIFORM), ValueError, "causal rows"),
@@ -350,11 +402,34 @@ UNIFORM = np.tril(np.ones((3, 3))) / np.arange(1, 4)[:, None]
         (lambda: last_value_forecast(np.zeros((3, 4))), ValueError, "tokens must have shape"),
         (lambda: fit_ar(SMALL, AIMS, 0), ValueError, "order must be at least 1"),
         (lambda: fit_ar(SMALL, AIMS, 7), ValueError, "order must be at most"),
+        (lambda: fit_ar(SMALL[:0], AIMS[:0], 2), ValueError, "N ≥ 1"),
+        (lambda: fit_ar(SMALL, AIMS + 0j, 2), TypeError, "targets must hold real"),
+        (lambda: fit_by_position(SMALL[:0], AIMS[:0]), ValueError, "N ≥ 1"),
         (lambda: fit_ar(SMALL, AIMS[:, 1:], 2), ValueError, "targets"),
         (lambda: fit_ar(SMALL, AIMS, 2)(AIMS), ValueError, "tokens must have shape"),
         (lambda: fit_by_position(SMALL[0], AIMS[0]), ValueError, "tokens must have shape"),
         (lambda: fit_by_position(SMALL, AIMS)(TOKENS), ValueError, "6 were fitted"),
         (lambda: Forecaster([]), ValueError, "at least one model"),
+        (
+            lambda: Forecaster([CausalTransformer(heads=h) for h in (1, 4)]),
+            ValueError,
+            "with the same settings",
+        ),
+        (
+            lambda: Forecaster([CausalTransformer(T_max=1)])(SMALL),
+            ValueError,
+            "tokens are 6 long, but the model has only 1 slots",
+        ),
+        (
+            lambda: Forecaster([DiagonalSSM()])(1e300 * SMALL),
+            ValueError,
+            "tokens in torch.float32 must be finite",
+        ),
+        (
+            lambda: Forecaster([MODELS["ssm"](0).float()])(np.full((1, 9, 2), 3e38)),
+            ValueError,
+            "forecasts must be finite",
+        ),
         (lambda: Forecaster([DiagonalSSM()], chunk=0), ValueError, "chunk"),
         (lambda: Forecaster([DiagonalSSM()])(SMALL[0]), ValueError, "tokens must have shape"),
         (lambda: Forecaster([DiagonalSSM()])(SMALL[None].repeat(2, 0)), ValueError, "tokens must"),

@@ -201,7 +201,9 @@ def test_relative_error_refuses(answers, targets, why):
 
 def small_sweep():
     rows = {
-        ("1 object, moved", "a", 48, at, seed): at + seed / 10 for at in (0, 3, 7) for seed in (1, 0)
+        ("1 object, moved", "a", 48, at, seed): at + seed / 10
+        for at in (0, 3, 7)
+        for seed in (1, 0)
     }
     return events.Sweep("abc", rows)
 

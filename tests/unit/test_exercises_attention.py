@@ -45,6 +45,18 @@ def overflowing(Q, K, V):
     return e / e.sum(axis=1, keepdims=True) @ V
 
 
+def stable_with(maximum, hidden=-np.inf):
+    """Causal attention with a maximum of its own, and a number in place of −∞."""
+
+    def attention(Q, K, V):
+        scores, allowed = Q @ K.T / Q.shape[1] ** 0.5, np.tri(len(Q), dtype=bool)
+        masked = np.where(allowed, scores, hidden)
+        e = np.where(allowed | np.isfinite(hidden), np.exp(masked - maximum(scores, masked)), 0)
+        return e / e.sum(axis=1, keepdims=True) @ V
+
+    return attention
+
+
 def turn(x, angle):
     c, s = np.cos(angle), np.sin(angle)
     return np.array([[c, -s], [s, c]]) @ x
@@ -92,6 +104,8 @@ RIGHT = [
     ("softmax_gradient", autograd),
     ("causal", sdpa),
     ("causal", looped),
+    ("causal", stable_with(lambda scores, masked: masked.max(axis=1, keepdims=True))),
+    ("causal", stable_with(lambda scores, masked: masked.max(axis=1, keepdims=True), -1e9)),
     ("rotary_score", lambda q, k, s, t, o: turn(q, o * s) @ turn(k, o * t)),
     ("rotary_score", lambda q, k, s, t, o: (
         complex(*q).conjugate() * complex(*k) * np.exp(1j * o * (t - s))).real),
@@ -142,6 +156,16 @@ WRONG = [
     ("causal", with_mask(lambda s, m: softmax(np.where(m, s, -np.inf), 0)), "down the columns"),
     ("causal", with_mask(lambda s, m: softmax(np.where(np.tri(len(m), k=-1), s, -np.inf))), "NaN"),
     ("causal", overflowing, "overflow"),
+    ("causal", stable_with(lambda scores, masked: masked.max()), "each row's own maximum"),
+    (
+        "causal",
+        stable_with(lambda scores, masked: scores.max(axis=1, keepdims=True)),
+        "over the keys that it may see",
+    ),
+    ("causal", stable_with(lambda s, m: m.max(axis=1, keepdims=True), -30.0), "with −∞, not"),
+    ("causal", lambda Q, K, V: [[1.0], [1.0, 2.0]], "array of numbers"),
+    ("causal", lambda Q, K, V: "abc", "array of numbers"),
+    ("causal", lambda Q, K, V: [torch.ones(2, requires_grad=True)], "array of numbers"),
     ("causal", lambda Q, K, V: looped(Q, K, V) + 0.1, "off by up to 0.1"),
     ("causal", lambda Q, K, V: V[0], "should have shape"),
     ("rotary_score", lambda q, k, s, t, o: q @ turn(k, o * (s - t)), "wrong way"),

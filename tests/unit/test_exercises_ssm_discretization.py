@@ -40,6 +40,25 @@ def naive(a, b, dt):
     return (np.exp(a * dt), b * (np.exp(a * dt) - 1) / a if a else b * dt)
 
 
+def in_float32(a, b, dt):
+    a_bar = torch.exp(torch.tensor(a * dt, dtype=torch.float32))
+    if a == 0:
+        return a_bar, torch.tensor(b * dt)
+    return a_bar, b * torch.expm1(torch.tensor(a * dt, dtype=torch.float32)) / a
+
+
+def naive_float32(a, b, dt):
+    a_bar = np.exp(np.float32(a * dt))
+    return a_bar, b * (a_bar - 1) / a if a else b * dt
+
+
+def crude(threshold):
+    """Euler's write for small a."""
+    return zoh_with(
+        write=lambda a, b, dt: b * dt if abs(a) < threshold else b * np.expm1(a * dt) / a
+    )
+
+
 def kernel_loop(a, b, c, T):
     return [sum(c * a**k * b) for k in range(T)]
 
@@ -69,6 +88,10 @@ RIGHT = [
     ("zoh", zoh_with()),
     ("zoh", augmented),
     ("zoh", by_package),
+    ("zoh", in_float32),
+    ("zoh", lambda a, b, dt: np.array(zoh_with()(a, b, dt))),
+    ("zoh", lambda a, b, dt: torch.tensor(zoh_with()(a, b, dt), requires_grad=True)),
+    ("zoh", crude(1e-8)),
     ("two_steps", lambda A, B: (np.linalg.matrix_power(A, 2), (A + np.eye(len(A))) @ B)),
     ("two_steps", lambda A, B: [torch.tensor(A @ A), torch.tensor(A @ B + B)]),
     ("kernel", kernel_loop),
@@ -79,6 +102,9 @@ RIGHT = [
     ("compose", lambda f, g: (g[0] @ f[0], g[0] @ f[1] + g[1])),
     ("compose", lambda f, g: (np.einsum("ij,jk", g[0], f[0]), np.add(g[0] @ f[1], g[1]))),
     ("late_peak", ([0.9, 0.7], [1.0, -1.0])),
+    ("late_peak", np.array([[0.9, 0.7], [1.0, -1.0]])),
+    ("late_peak", torch.tensor([[0.9, 0.7], [1.0, -1.0]])),
+    ("late_peak", ([0.9, 0.7], [1e-13, -1e-13])),
     ("late_peak", (torch.tensor([0.7, 0.9]), torch.tensor([-2.0, 2.0]))),
 ]
 
@@ -114,6 +140,20 @@ WRONG = [
     ("zoh", lambda a, b, dt: (np.exp(a * dt), np.float64(b) * np.expm1(a * dt) / a), "NaN"),
     ("zoh", lambda a, b, dt: zoh_with()(a, b, dt) if a else (1.0, 0.0), "just adds up"),
     ("zoh", naive, "loses its digits"),
+    ("zoh", naive_float32, "not"),
+    ("zoh", crude(0.1), "Euler's bΔ"),
+    ("zoh", crude(2e-3), "Euler's bΔ"),
+    ("zoh", crude(2e-5), "Euler's bΔ"),
+    (
+        "zoh",
+        lambda a, b, dt: zoh_with(multiplier=math.exp if a == 0 or abs(a) > 1e-9 else abs)(
+            a, b, dt
+        ),
+        "multiplier should be 1.0000",
+    ),
+    ("zoh", lambda a, b, dt: np.ones((3, 2)), "Two things are needed"),
+    ("zoh", lambda a, b, dt: [[1.0], [1.0, 2.0]], "should have shape"),
+    ("zoh", lambda a, b, dt: ("a", "b"), "array of numbers"),
     ("zoh", lambda a, b, dt: math.exp(a * dt), "Two things are needed"),
     ("zoh", lambda a, b, dt: None, "return statement"),
     ("two_steps", lambda A, B: (A * A, A @ B + B), "squares each entry"),
@@ -139,6 +179,9 @@ WRONG = [
     ("convolve", lambda K, x: np.fft.ifft(np.fft.fft(K) * np.fft.fft(x)), "complex"),
     ("convolve", lambda K, x: np.convolve(K, x)[len(x) - 1 :], "last T entries"),
     ("convolve", lambda K, x: np.correlate(x, K, "full")[len(x) - 1 :], "later tokens"),
+    ("convolve", lambda K, x: [[1.0], [1.0, 2.0]], "array of numbers"),
+    ("convolve", lambda K, x: "abc", "array of numbers"),
+    ("convolve", lambda K, x: [torch.ones(2, requires_grad=True)] * 5, "array of numbers"),
     ("convolve", lambda K, x: K * x, "entry by entry"),
     ("convolve", lambda K, x: 0 * x, "numbers are not"),
     ("convolve", lambda K, x: None, "return statement"),
@@ -167,6 +210,10 @@ WRONG = [
     ("late_peak", ([0.9, 0.7], [0.0, 0.0]), "never above zero"),
     ("late_peak", ([0.8, 0.5], [1.0, -0.64]), "occurs twice"),
     ("late_peak", 0.9, "two things"),
+    ("late_peak", ([[0.9], [0.7, 1.0]], [1.0, -1.0]), "array of numbers"),
+    ("late_peak", ("slow", "fast"), "array of numbers"),
+    ("late_peak", ([0.9, 0.7], [1e-13, -1.05e-13]), "never be negative"),
+    ("late_peak", np.ones((2, 3)), "should have shape"),
 ]
 
 

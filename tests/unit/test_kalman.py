@@ -288,6 +288,8 @@ TOKENS = np.zeros((2, 4, 2))
         (lambda s: kalman.predict(s, np.zeros((2, 4))), ValueError, "tokens must have shape"),
         (lambda s: kalman.predict(s, np.zeros((2, 0, 2))), ValueError, "T ≥ 1"),
         (lambda s: kalman.predict(s, np.full((4, 2), np.nan)), ValueError, "tokens must be finite"),
+        (lambda s: kalman.predict(s, TOKENS + 0j), TypeError, "tokens must hold real numbers"),
+        (lambda s: kalman.open_loop(s, TOKENS + 0j), TypeError, "tokens must hold real numbers"),
         (lambda s: kalman.filter_means("plant", TOKENS), TypeError, "LinearGaussianSystem"),
         (lambda s: kalman.schedule(s, 0), ValueError, "T must be at least 1"),
         (lambda s: kalman.schedule(s, 2.0), TypeError, "T must be an integer"),
@@ -312,6 +314,80 @@ def test_a_system_without_a_steady_filter():
         kalman.steady_predictor(blind)
     with pytest.raises(ValueError, match="overflows at token"):
         kalman.schedule(blind, 2_000)
+
+
+EXPLODING = LinearGaussianSystem([[10.0, 1.0], [-1.0, 10.0]])
+LOUD = np.full((2, 6, 2), 1e308)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: kalman.open_loop_variances(EXPLODING, 400), "an open-loop variance overflows"),
+        (lambda: kalman.open_loop(EXPLODING, np.ones((400, 2))), "a forecast overflows"),
+        (lambda: kalman.open_loop(EXPLODING, np.zeros((400, 2))), "open-loop variance overflows"),
+        (
+            lambda: kalman.filter_means(LinearGaussianSystem(C=(1e3, 0.5)), LOUD),
+            "a mean of the filter overflows",
+        ),
+        (lambda: kalman.predict(LinearGaussianSystem(C=(1e3, 0.5)), LOUD), "overflows float64"),
+        (
+            lambda: kalman.predict(LinearGaussianSystem(B=(10, 0), C=(1, 0)), LOUD[:, :1]),
+            "a forecast overflows",
+        ),
+        (
+            lambda: kalman.schedule(LinearGaussianSystem(C=(1e200, 0)), 3),
+            "variance of a forecast overflows at token 0",
+        ),
+        (lambda: kalman.schedule(LinearGaussianSystem(process_std=1e200), 3), "process_std is"),
+        (
+            lambda: kalman.schedule(LinearGaussianSystem(observation_std=1e200), 3),
+            "observation_std is",
+        ),
+        (
+            lambda: kalman.one_step_variances(
+                LinearGaussianSystem(process_std=0, initial_std=0, observation_std=1e-200), 3
+            ),
+            "the innovation after token 0 has variance 0: the square of observation_std = 1e-200",
+        ),
+    ],
+)
+def test_overflow_is_an_error_and_not_a_nan(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+SWAP = np.array([[0.0, 1.0], [1.0, 0.0]])
+ROTATION = np.array([[0.6, 0.8], [-0.8, 0.6]])
+
+
+@pytest.mark.parametrize(
+    ("A", "process_std"),
+    [
+        (np.eye(2), 0.05),  # two random walks, of which C sees one sum
+        (np.eye(2), 0.0),
+        (ROTATION, 0.0),
+        (SWAP, 0.0),
+        ([[-1.0]], 0.0),
+        ([[1.0]], 0.0),
+        ([[1.0, 1.0], [0.0, 1.0]], 0.0),
+    ],
+)
+def test_an_undamped_mode_that_no_noise_reaches_has_no_steady_filter(A, process_std):
+    n = len(A)
+    system = LinearGaussianSystem(A, np.ones(n), np.linspace(1, 0.5, n), process_std)
+    with pytest.raises(ValueError, match="no steady filter"):
+        kalman.steady_predictor(system)
+
+
+@pytest.mark.parametrize("A", [[[1.0]], [[-1.0]], ROTATION, [[1.0, 1.0], [0.0, 1.0]], [[1.5]]])
+@pytest.mark.parametrize("process_std", [1e-4, 0.05])
+def test_undamped_modes_with_noise_have_one(A, process_std):
+    n = len(A)
+    steady = kalman.steady_predictor(
+        LinearGaussianSystem(A, np.ones(n), np.linspace(1, 0.5, n), process_std)
+    )
+    assert abs(steady.eigenvalues[0]) < 1
 
 
 def test_a_filter_fed_its_own_forecasts_is_the_open_loop(system, drawn):

@@ -199,6 +199,38 @@ def test_transformer_refuses_more_tokens_than_it_has_positions():
         CausalTransformer(T_max=8)(draw((1, 9, 2), dtype=torch.float32))
 
 
+@pytest.mark.parametrize("T_max", [1, 8])  # a table of one slot would broadcast
+def test_the_stacked_transformer_refuses_them_too(T_max):
+    model = CausalTransformer(T_max=T_max)
+    p = stack_parameters([model, model])
+    x = draw((2, 3, T_max, 2), dtype=torch.float32)
+    assert model.stacked_forward(p, x).shape == (2, 3, T_max)
+    with pytest.raises(ValueError, match=f"tokens are {T_max + 1} long, but .* only {T_max} slots"):
+        model.stacked_forward(p, torch.cat([x, x[:, :, :1]], dim=2))
+
+
+def test_models_that_differ_in_a_setting_are_not_stacked():
+    pairs = [
+        (CausalTransformer(heads=1), CausalTransformer(heads=4)),
+        (DiagonalSSM(), DiagonalSSM().double()),
+    ]
+    other_norm = CausalTransformer()
+    other_norm.block.norm_mlp.eps = 0.1
+    for pair in [*pairs, (CausalTransformer(), other_norm)]:
+        with pytest.raises(ValueError, match="with the same settings"):
+            stack_parameters(pair)
+    assert stack_parameters([CausalTransformer().eval(), CausalTransformer(seed=1)])
+
+
+@makers
+def test_tokens_of_another_dtype_are_refused(make):
+    model, x = make(), draw((2, 3, 4, 2))
+    with pytest.raises(TypeError, match=r"model's dtype torch\.float32, got torch\.float64"):
+        model(x)
+    with pytest.raises(TypeError, match=r"model's dtype torch\.float32, got torch\.float64"):
+        model.stacked_forward(stack_parameters([model, model]), x)
+
+
 @PROPERTY
 @given(st.integers(1, 40), st.integers(1, 6), st.integers(0, 100))
 def test_ssm_equals_a_plain_loop(T, n, seed):

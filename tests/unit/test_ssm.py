@@ -133,6 +133,25 @@ def test_zoh_keeps_its_digits_whatever_the_units_of_the_input(size, dt, kind):
     assert float(B_bar[0, 0]) == pytest.approx(-math.expm1(-dt) * size, rel=1e-13)
 
 
+@both_kinds
+@pytest.mark.parametrize("dtype", ["float32", "complex64"])
+@pytest.mark.parametrize(
+    ("a", "coupling", "exact"),
+    [
+        (-1.0, 1e8, 1e8 * math.exp(-1)),  # far from normal: e^A = e⁻¹ (I + coupling)
+        (-1e5, 1.0, math.exp(-1) / (1e5 - 1)),  # stiff
+    ],
+)
+def test_zoh_in_single_precision_is_as_good_as_its_dtype(a, coupling, exact, dtype, kind):
+    A, B = np.array([[a, coupling], [0, -1]], dtype), np.array([[0.0], [1.0]], dtype)
+    A_bar, B_bar = ssm.discretize_zoh(CONVERT[kind](A), CONVERT[kind](B), 1.0)
+    assert to_numpy(A_bar).dtype == to_numpy(B_bar).dtype == dtype
+    expected = np.array([[math.exp(a), exact], [0, math.exp(-1)]])
+    np.testing.assert_allclose(to_numpy(A_bar), expected, rtol=4e-7)
+    write = np.linalg.solve(A.astype(complex), (expected - np.eye(2)) @ B)
+    np.testing.assert_allclose(to_numpy(B_bar), write, rtol=4e-7)
+
+
 def test_zoh_of_zero_input_writes_nothing():
     np.testing.assert_array_equal(
         ssm.discretize_zoh(DOUBLE_INTEGRATOR, np.zeros((2, 1)), 1.0)[1], 0
@@ -280,6 +299,14 @@ def test_gradient_of_phi1_does_not_cancel(z, dtype, tolerance):
     (gradient,) = torch.autograd.grad(ssm.phi1(x).sum(), x)
     exact = exact_phi1(float(x.detach()), derivative=True)
     assert float(gradient) == pytest.approx(exact, rel=tolerance)
+
+
+@both_kinds
+@pytest.mark.parametrize("z", [1000.0, 1000 + 1j])
+def test_phi1_that_overflows_is_an_error(z, kind):
+    with pytest.raises(ValueError, match=r"exp\(z\) overflows"):
+        ssm.phi1(CONVERT[kind](np.array([z, 0.1])))
+    assert abs(to_numpy(ssm.phi1(CONVERT[kind](np.array([-z]))))[0] - 1 / z) < 1e-12
 
 
 def test_gradient_of_phi1_is_one_half_at_zero():
@@ -564,16 +591,103 @@ def test_routes_broadcast_over_a_batch_of_layers(batch, dense, kind):
     A, x = (z[:0] if 0 in batch else z for z in (A, x))
     B = np.broadcast_to(B, (*batch, 3, 2))
     A, B, C, x = (CONVERT[kind](np.array(z)) for z in (A, B, C, x))
+    say = {} if dense or batch == (2, 3) else {"diagonal": True}  # (3, 3) could be a matrix
     routes = (
-        ssm.recurrence(A, B, C, x),
-        ssm.chunked_recurrence(A, B, C, x, 4),
-        ssm.causal_convolution(ssm.kernel(A, B, C, 11), x),
+        ssm.recurrence(A, B, C, x, **say),
+        ssm.chunked_recurrence(A, B, C, x, 4, **say),
+        ssm.causal_convolution(ssm.kernel(A, B, C, 11, **say), x),
     )
     for y in routes:
         assert y.shape == (*batch, 11, 2)
         for i in np.ndindex(*batch):
             one = ssm.recurrence(A[i], B[i], C, x[i])
             assert relative_error(y[i], to_numpy(one)) < 1e-12
+
+
+def routes_of(A, B, C, x, **say):
+    return [
+        ssm.recurrence(A, B, C, x, **say),
+        ssm.chunked_recurrence(A, B, C, x, 4, **say),
+        ssm.causal_convolution(ssm.kernel(A, B, C, x.shape[-2], **say), x),
+    ]
+
+
+@both_kinds
+@pytest.mark.parametrize("say", [True, False])
+def test_a_square_transition_for_a_batch_must_say_what_it_is(say, kind):
+    """Ā (n, n) with B̄ (n, n, m): n diagonals, or one matrix for n layers."""
+    A, _, C, x = random_layer(1, 3, 2, 2, 9, dense=True, is_complex=False)
+    B = np.random.default_rng(2).normal(size=(3, 3, 2))
+    A, B, C, x = (CONVERT[kind](z) for z in (A, B, C, x))
+    for call in (
+        lambda **say: ssm.recurrence(A, B, C, x, **say),
+        lambda **say: ssm.chunked_recurrence(A, B, C, x, 4, **say),
+        lambda **say: ssm.kernel(A, B, C, 9, **say),
+    ):
+        with pytest.raises(ValueError, match="say diagonal=True or diagonal=False"):
+            call()
+        with pytest.raises(ValueError, match="diagonal must be one of"):
+            call(diagonal="yes")
+    for y in routes_of(A, B, C, x, diagonal=say):
+        assert y.shape == (3, 9, 2)
+        for i in range(3):
+            one = ssm.recurrence(A[i] if say else A, B[i], C, x)
+            assert relative_error(y[i], to_numpy(one)) < 1e-12
+
+
+@both_kinds
+def test_a_transition_is_read_in_the_only_way_that_fits(kind):
+    rng, convert = np.random.default_rng(3), CONVERT[kind]
+    x, C = convert(rng.normal(size=(9, 2))), convert(rng.normal(size=(2, 3)))
+    dense, B = rng.uniform(-0.3, 0.3, size=(3, 3)), rng.normal(size=(5, 3, 2))
+    for y in routes_of(convert(dense), convert(B), C, x):  # one matrix for five layers
+        for i in range(5):
+            one = ssm.recurrence(convert(dense), convert(B[i]), C, x)
+            assert relative_error(y[i], to_numpy(one)) < 1e-12
+    several = rng.uniform(-0.9, 0.9, size=(5, 3))
+    for y in routes_of(convert(several), convert(B[0]), C, x):  # five diagonals, one write
+        for i in range(5):
+            one = ssm.recurrence(convert(np.diag(several[i])), convert(B[0]), C, x)
+            assert relative_error(y[i], to_numpy(one)) < 1e-12
+    three = routes_of(convert(several[:3]), convert(B[0]), C, x, diagonal=True)
+    for y in three:  # (3, 3) with one B̄ is a matrix, unless told otherwise
+        one = ssm.recurrence(convert(several[2]), convert(B[0]), C, x)
+        assert relative_error(y[2], to_numpy(one)) < 1e-12
+    y = ssm.recurrence(
+        convert(np.full((1, 1), 0.5)), convert(np.ones((4, 1, 1))), C[:, :1], x[:, :1]
+    )
+    assert tuple(y.shape) == (4, 9, 2)  # with one state the two readings are the same
+
+
+def test_one_chunk_needs_no_power_beyond_its_kernel():
+    one, x = np.ones((1, 1)), np.zeros((1024, 1))
+    x[-1] = 1.0
+    for A in (np.array([[2.0]]), np.array([2.0])):
+        for chunk in (1024, 2000, 512):  # 2¹⁰²⁴ is out of range
+            y = ssm.chunked_recurrence(A, one, one, x, chunk)
+            np.testing.assert_array_equal(y, ssm.recurrence(A, one, one, x))
+
+
+@pytest.mark.parametrize(
+    ("route", "missing"),
+    [(ssm.kernel, name) for name in ("A_bar", "B_bar", "C")]
+    + [
+        (r, n)
+        for r in (ssm.recurrence, ssm.chunked_recurrence)
+        for n in ("A_bar", "B_bar", "C", "x")
+    ],
+)
+def test_a_missing_array_is_named(route, missing):
+    layer = {"A_bar": A2, "B_bar": B2, "C": C2} | ({"T": 3} if route is ssm.kernel else {"x": X2})
+    with pytest.raises(TypeError, match=f"{missing} must be a numpy array or a torch tensor"):
+        route(**(layer | {missing: None}))
+
+
+def test_numpys_own_warnings_are_left_as_they_were():
+    before = np.geterr()  # numpy 1.26 forgets it when one errstate is entered twice
+    ssm.discretize_zoh_diagonal(np.array([-1.0]), np.ones((1, 1)), 0.1)
+    ssm.half_life(-1.0)
+    assert np.geterr() == before
 
 
 def test_float32_routes_agree_to_single_precision():
@@ -666,6 +780,19 @@ def test_scan_takes_a_fixed_decay_and_an_initial_state(kind):
     assert relative_error(ssm.scan(CONVERT[kind](a), CONVERT[kind](first)), expected) < 1e-13
 
 
+@both_kinds
+@pytest.mark.parametrize("T", [1, 4])
+def test_scan_returns_a_new_array(T, kind):
+    a, b = CONVERT[kind](np.full(2, 0.5)), CONVERT[kind](np.ones((T, 2)))
+    shared = CONVERT[kind](np.ones((3, 1, 2)))
+    states = ssm.scan(a, b)
+    states[:] = 7.0
+    assert (b == 1).all()
+    batch = ssm.scan(shared, b)  # b is repeated three times: no two may share memory
+    batch[0] = 7.0
+    assert (batch[1:] != 7).all()
+
+
 def test_scan_leaves_its_arguments_alone():
     a, b = np.full((4, 1), 0.5), np.ones((4, 1))
     ssm.scan(a, b)
@@ -688,6 +815,7 @@ DIAGONAL = [ssm.discretize_zoh_diagonal, ssm.discretize_mamba]
         (-0.1, ValueError, "dt must be above zero"),
         (math.nan, ValueError, "dt must be finite"),
         (math.inf, ValueError, "dt must be finite"),
+        pytest.param(10**400, ValueError, "dt must be finite", id="huge"),
         (True, TypeError, "dt must be a real number"),
         (1j, TypeError, "dt must be a real number"),
         ("0.1", TypeError, "dt must be a numpy array or a torch tensor"),
@@ -884,6 +1012,9 @@ def test_scan_refuses_bad_input(a, b, error, message):
         (torch.tensor([1.0]), None, ValueError, "negative real part"),
         ("fast", None, TypeError, "a must be a numpy array or a torch tensor"),
         (np.array([-1]), None, TypeError, "a must hold floating-point"),
+        (-1e-320, None, ValueError, "the half-life overflows"),
+        (np.array([-1.0, -1e-320]), None, ValueError, "the half-life overflows"),
+        (-1e-300, 1e-200, ValueError, "the half-life overflows"),
         (-1.0, 0.0, ValueError, "dt must be above zero"),
         (-1.0, "s", TypeError, "dt must be a real number"),
     ],

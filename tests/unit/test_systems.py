@@ -159,6 +159,10 @@ def test_a_system_can_not_be_changed():
         ({"process_std": np.nan}, ValueError, "process_std must be finite"),
         ({"process_std": "loud"}, TypeError, "process_std must be a real number"),
         ({"observation_std": 0.0}, ValueError, "observation_std must be above zero"),
+        ({"A": [[0.5j, 0], [0, 0.5]]}, TypeError, "A must hold real numbers"),
+        ({"B": np.array([1j, 0])}, TypeError, "B must hold real numbers"),
+        ({"C": ["a", "b"]}, TypeError, "C must hold real numbers"),
+        ({"process_std": 10**400}, ValueError, "process_std must be finite"),
         ({"initial_std": -1.0}, ValueError, "initial_std must not be negative"),
     ],
 )
@@ -176,6 +180,7 @@ def test_bad_systems(changes, error, message):
         ((2, 4, None), TypeError, "rng must be an integer"),
         ((2, 4, 0, np.zeros(3)), ValueError, "controls must have shape"),
         ((2, 4, 0, np.full(4, np.nan)), ValueError, "controls must be finite"),
+        ((2, 4, 0, np.full(4, 1j)), TypeError, "controls must hold real numbers"),
     ],
 )
 def test_bad_simulations(arguments, error, message):
@@ -187,6 +192,17 @@ def test_an_unstable_system_overflows_loudly():
     system = LinearGaussianSystem(A=[[1e30]], B=[1.0], C=[1.0])
     with pytest.raises(ValueError, match="overflow"):
         system.simulate(1, 40, 0)
+
+
+@pytest.mark.parametrize(
+    ("name", "covariance"),
+    [("process_std", "Q"), ("observation_std", "R"), ("initial_std", "initial_covariance")],
+)
+def test_a_variance_that_overflows_is_named(name, covariance):
+    for std in (1e200, 10**200):
+        system = LinearGaussianSystem(**{name: std})
+        with pytest.raises(ValueError, match=f"{name} is .* the variance, overflows"):
+            getattr(system, covariance)
 
 
 def test_one_step_is_enough():

@@ -237,6 +237,11 @@ TOKENS, TARGETS = data(N=4, T=5)
         (TOKENS * np.nan, TARGETS, {}, ValueError, "tokens must be finite"),
         (TOKENS, TARGETS + np.inf, {}, ValueError, "targets must be finite"),
         (TOKENS[None], TARGETS[None], {}, ValueError, "1 data sets for 2 models"),
+        (TOKENS + 0j, TARGETS, {}, TypeError, "tokens must hold real numbers"),
+        (TOKENS, TARGETS * 1j, {}, TypeError, "targets must hold real numbers"),
+        (TOKENS[:0], TARGETS[:0], {}, ValueError, "at least one trajectory"),
+        (TOKENS[:0], TARGETS[:0], {"recipe": Recipe(batch_size=None)}, ValueError, "at least one"),
+        (TOKENS[:, :0], TARGETS[:, :0], {}, ValueError, "at least one trajectory and token"),
         (TOKENS, TARGETS, {"seeds": [0]}, ValueError, "seeds must hold one"),
         (TOKENS, TARGETS, {"seeds": [0, -1]}, ValueError, "seed must be at least 0"),
         (TOKENS, TARGETS, {"learning_rates": [0.1]}, ValueError, "learning_rates must hold one"),
@@ -248,6 +253,49 @@ def test_bad_runs(tokens, targets, options, error, message):
     options = {"recipe": Recipe(steps=2, batch_size=4), **options}
     with pytest.raises(error, match=message):
         train_together([small_ssm(0), small_ssm(1)], tokens, targets, **options)
+
+
+def test_data_may_be_lists_tensors_or_read_only_arrays():
+    kinds = [TOKENS.tolist(), torch.tensor(TOKENS, requires_grad=True), TOKENS.copy()]
+    kinds[-1].setflags(write=False)
+    losses = [train_together([small_ssm(0)], x, TARGETS, Recipe(3, None)).losses for x in kinds]
+    for other in losses[1:]:
+        np.testing.assert_array_equal(other, losses[0])
+
+
+def test_models_with_other_heads_are_not_trained_together():
+    models = [CausalTransformer(4, 6, heads, T_max=8).double() for heads in (1, 2)]
+    with pytest.raises(ValueError, match="with the same settings"):
+        train_together(models, TOKENS, TARGETS, Recipe(steps=1, batch_size=None))
+
+
+def test_longer_sequences_than_the_model_has_positions_are_refused():
+    models = [CausalTransformer(4, 6, T_max=4).double()]
+    with pytest.raises(ValueError, match="only 4 slots"):
+        train_together(models, TOKENS, TARGETS, Recipe(steps=1, batch_size=None))
+
+
+def test_frozen_parameters_stay_and_the_others_train_as_in_a_plain_loop():
+    tokens, targets = data()
+    ours, reference = small_ssm(3), small_ssm(3)
+    for model in (ours, reference):
+        model.decay_logits.requires_grad_(False)
+        model.embed.requires_grad_(False)
+    free, first = small_ssm(3), flat(ours)
+    recipe = Recipe(steps=5, batch_size=None)
+    train_together([free, ours], tokens, targets, recipe)  # frozen in one model, free in the other
+    trained = [p for p in reference.parameters() if p.requires_grad]
+    adam = torch.optim.Adam(trained, lr=recipe.learning_rate)
+    for step in range(recipe.steps):
+        adam.param_groups[0]["lr"] = recipe.learning_rate * cosine_rate(step, recipe.steps)
+        adam.zero_grad()
+        loss = reference(torch.from_numpy(tokens)) - torch.from_numpy(targets)
+        loss.square().mean().backward()
+        adam.step()
+    torch.testing.assert_close(flat(ours), flat(reference), rtol=1e-9, atol=1e-12)
+    assert (flat(ours) != first).any()
+    assert not torch.equal(free.decay_logits, ours.decay_logits)
+    torch.testing.assert_close(ours.decay_logits, small_ssm(3).decay_logits, rtol=0, atol=0)
 
 
 def test_bad_fits():

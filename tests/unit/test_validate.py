@@ -1,5 +1,7 @@
 """Clear errors for bad arguments."""
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 import torch
@@ -34,6 +36,45 @@ def test_finite_number_rejects_nan_and_infinity(value):
 def test_finite_number_wants_a_real_number(value):
     with pytest.raises(TypeError, match="x must be a real number"):
         v.finite_number("x", value)
+
+
+@pytest.mark.parametrize("value", [10**400, -(10**400), Fraction(10**5000)], ids="abc")
+def test_finite_number_refuses_what_no_float_can_hold(value):
+    with pytest.raises(ValueError, match="x must be finite, but it is too large"):
+        v.finite_number("x", value)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        [[1, 2]],
+        np.float32([[1, 2]]),
+        torch.tensor([[1.0, 2.0]], dtype=torch.bfloat16, requires_grad=True),
+        [torch.tensor([1.0, 2.0])],
+    ],
+)
+def test_real_array_takes_lists_arrays_and_tensors(value):
+    array = v.real_array("x", value)
+    assert isinstance(array, np.ndarray)
+    assert array.dtype == np.float64
+    np.testing.assert_array_equal(array, [[1.0, 2.0]])
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ([1j, 1.0], "x must hold real numbers, got complex128"),
+        (np.ones(2, complex), "x must hold real numbers, got complex128"),
+        (torch.ones(2, dtype=torch.complex64), "x must hold real numbers, got complex64"),
+        ("12", "x must hold real numbers, got <U2"),
+        (None, "x must hold real numbers, got object"),
+        ([[1.0], [1.0, 2.0]], "x must be an array of real numbers"),
+        ([torch.ones(2, requires_grad=True)], "x must be an array of real numbers"),
+    ],
+)
+def test_real_array_drops_no_imaginary_part(value, message):
+    with pytest.raises(TypeError, match=message):
+        v.real_array("x", value)
 
 
 def test_positive_number_rejects_zero():
