@@ -30,7 +30,7 @@ def test_the_right_option_is_not_always_at_the_same_place(name):
 
 
 def test_unknown_names_list_what_there_is():
-    with pytest.raises(ValueError, match="must be one of .*red_object_lookup.*got 'nowhere'"):
+    with pytest.raises(ValueError, match=r"must be one of .*red_object_lookup.*got 'nowhere'"):
         quiz("nowhere")
 
 
