@@ -56,20 +56,23 @@ def _lines(axes: Axes, profiles: Profiles) -> None:
         x, look = np.asarray(x), _look(name)
         runs = _table(f"errors of {name!r}", errors, len(x))
         axes.fill_between(
-            x, runs.min(axis=0), runs.max(axis=0), color=look["color"], alpha=0.2, lw=0
+            x, runs.min(axis=0), runs.max(axis=0), color=look["color"], alpha=0.16, lw=0
         )
         axes.plot(x, runs.mean(axis=0), **look, label=name)
 
 
-def _rows(axes: Axes, scores: Mapping[str, Any]) -> None:
-    """A row a model: a mark a seed, and a bar at the mean."""
+def _rows(axes: Axes, scores: Mapping[str, Any], largest: float = np.inf) -> None:
+    """A row a model: a mark a seed, and a bar at the mean; what is larger stands at the edge."""
     for y, (name, values) in enumerate(scores.items()):
         look, values = _look(name), np.atleast_1d(np.asarray(values, dtype=float))
+        shown, mean = np.minimum(values, largest), min(values.mean(), largest)
         axes.plot(
-            values, np.full(len(values), y), color=look["color"], linestyle="",
+            shown, np.full(len(shown), y), color=look["color"], linestyle="",
             marker=look["marker"], alpha=0.75, clip_on=False,
         )  # fmt: skip
-        axes.plot([values.mean()] * 2, [y - 0.32, y + 0.32], color=look["color"], linewidth=2)
+        axes.plot(
+            [mean, mean], [y - 0.32, y + 0.32], color=look["color"], linewidth=2, clip_on=False
+        )
     axes.set(yticks=range(len(scores)), yticklabels=list(scores), ylim=(len(scores) - 0.4, -0.6))
     axes.grid(axis="y", visible=False)
 
@@ -423,7 +426,7 @@ def recall(
     )
     _draw_sequence(axes[0, 0], _example(task, T, k).tokens[0])
     ax = axes[1, 0]
-    _rows(ax, {name: np.minimum(values, 1.45) for name, values in scores.items()})
+    _rows(ax, scores, largest=1.5)
     _nothing(ax, "y")
     ax.annotate(
         "knows nothing", (1.0, -0.6), xytext=(0, 3), textcoords="offset points", ha="center",
@@ -431,9 +434,9 @@ def recall(
     )  # fmt: skip
     for y, values in enumerate(scores.values()):
         mean = float(np.mean(values))
-        text = f"{mean:.1f}" if mean >= 1.45 else f"{mean:.2f}"
+        text = f"{mean:.1f}" if mean > 1.5 else f"{mean:.2f}"
         ax.annotate(
-            text, (1.0, y), xycoords=("axes fraction", "data"), xytext=(6, 0),
+            text, (1.0, y), xycoords=("axes fraction", "data"), xytext=(11, 0),
             textcoords="offset points", va="center",
         )  # fmt: skip
     ax.set_xlim(0, 1.5)

@@ -407,5 +407,5 @@ def describe_copying(
     return (
         f"{seeds} seeds of each model. At the length they were trained on, {trained} tokens, every seed "
         f"above 90 %: {', '.join(good) or 'none'}; every seed below 80 %: {', '.join(poor) or 'none'}. "
-        f"Below, an example with the typical step of the selective layer for each of its {len(tokens)} tokens."
+        f"Below, the selective layer's typical step for each of the {len(tokens)} tokens of an example."
     )

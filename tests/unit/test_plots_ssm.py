@@ -181,10 +181,15 @@ def test_doubling_names_what_each_circle_has_composed(T, levels, work):
     assert f"{levels} levels, {work} compositions" in figures.describe_doubling(T)
 
 
-def test_timings_keep_the_numbers_out_of_the_words():
-    given = {"lengths": [10, 100], "seconds": {"loop": [0.123, 0.456], "chunks": [0.1, 0.2]}}
+def test_timings_draw_a_line_a_route():
+    given = {"lengths": [10, 1000], "seconds": {"loop": [0.123, 0.456], "chunks": [0.1, 0.2]}}
     figure = figures.timings(**given)
     np.testing.assert_array_equal(lines(figure, 0, "o")[0], [0.123, 0.456])
+    np.testing.assert_array_equal(lines(figure, 0, "s")[0], [0.1, 0.2])
     words = figures.describe_timings(**given)
-    assert "10 to 100 tokens by 2 routes: loop, chunks" in words
-    assert "0.1" not in words
+    assert "1 000 tokens: loop 460 ms, chunks 200 ms." in words
+
+
+def test_stored_timings_are_complete():
+    assert len(lines(figures.timings(), 0, "^")[0]) == len(figures.LENGTHS)
+    assert all(len(times) == len(figures.LENGTHS) for times in figures.MEASURED.values())
