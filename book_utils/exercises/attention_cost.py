@@ -49,7 +49,10 @@ def parity(answer: Any) -> str:
     """Length at which attention costs as much as the linear maps, d = 256."""
     value = number(answer)
     for wrong, why in (
-        (3072, "That counts T² d only; the readout costs as much again as the scores."),
+        (
+            3072,
+            "That is twice too long: count d_k and d_v both, and all T² pairs, since nothing is masked.",
+        ),
         (512, "That leaves out the MLP, which has 8d² weights."),
         (1024, "That leaves out the projections, which have 4d² weights."),
         (3071, "That is with a causal mask; here every query meets every key."),

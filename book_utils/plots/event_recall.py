@@ -375,7 +375,7 @@ def running_sum(*, near: Profiles, long: Profiles) -> Figure:
         _lines(ax, floored)
         _nothing(ax)
         x = next(iter(profiles.values()))[0]
-        ax.set(xscale="log", yscale="log", ylim=(7e-5, 30))
+        ax.set(xscale="log", yscale="log", ylim=(7e-5, 100))
         _decimals(ax, [1e-4, 0.01, 1], "y")
         _decimals(ax, list(x), "x")
         ax.set_title(title, loc="left")

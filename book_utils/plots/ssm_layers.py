@@ -318,7 +318,7 @@ def _one_recall(n: int, d_k: int) -> tuple[np.ndarray, np.ndarray]:
 @style.styled
 def associative(n: int, d_k: int) -> Figure:
     """One value read back among n, and the mean error against n."""
-    figure, axes = style.new_figure(5.4, rows=2, height_ratios=[1, 1.25])
+    figure, axes = style.new_figure(5.5, rows=2, height_ratios=[1, 1.25])
     top, bottom = axes[:, 0]
     stored, recalled = _one_recall(n, d_k)
     place = np.arange(1, VALUE_WIDTH + 1)

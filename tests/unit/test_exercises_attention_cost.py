@@ -97,7 +97,7 @@ WRONG = [
     ("cache", 49.15, "30 Hz"),
     ("cache", 4.915, "not one"),
     ("cache", 1.0, "1 MB is not it"),
-    ("parity", 3072, "as much again"),
+    ("parity", 3072, "d_k and d_v both"),
     ("parity", 512, "leaves out the MLP"),
     ("parity", 1024, "leaves out the projections"),
     ("parity", 3071, "causal mask"),
