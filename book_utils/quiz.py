@@ -110,7 +110,8 @@ def _fieldset(identity: str, number: int, question: Question) -> str:
         f'<div class="quiz-option"><input type="radio" id="{identity}-{i}" name="{identity}" value="{i}"'
         f'{" data-right" if option.right else ""}><label for="{identity}-{i}">'
         f"{html.escape(option.text)}</label>"
-        f"<p hidden><strong>{'Right.' if option.right else 'No.'}</strong> {html.escape(option.why)}</p></div>"
+        f"<p hidden><strong>{'Right.' if option.right else 'No.'}</strong> {html.escape(option.why)}</p>"
+        "</div>"
         for i, option in enumerate(question.options, start=1)
     )
     return (
