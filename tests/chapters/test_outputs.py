@@ -6,8 +6,14 @@ import re
 import pytest
 from notebooks import NAMES, cells
 
-# Outputs that depend on the reader's machine are compared with nothing; each needs a reason here.
-IGNORED: dict[str, str] = {}
+# Outputs that depend on the reader's machine are compared with nothing. Each has its reason here, by
+# chapter and the claim that the cell shows.
+IGNORED = {
+    ("attention_cost", "4.1"): "seconds of a dense and a fused pass on this machine",
+    ("attention_cost", "4.3"): "seconds of a cached query and of a recurrent step on this machine",
+    ("attention_cost", "4.4"): "the longest sequence that this machine serves within a deadline",
+}
+EXEMPT = {"nbval-ignore-output", "nbval-skip", "raises-exception"}
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -51,10 +57,6 @@ def test_no_paths_addresses_or_process_ids_are_stored(name):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_only_listed_cells_are_exempt_from_comparison(name):
-    tagged = {
-        f"{name}:{cell.id}"
-        for cell in cells(name, "code")
-        if {"nbval-ignore-output", "nbval-skip", "raises-exception"}
-        & set(cell.metadata.get("tags", []))
-    }
-    assert tagged == {key for key in IGNORED if key.startswith(f"{name}:")}
+    tags = [set(cell.metadata.get("tags", [])) for cell in cells(name, "code")]
+    tagged = [(name, *sorted(found - EXEMPT)) for found in tags if found & EXEMPT]
+    assert tagged == [key for key in IGNORED if key[0] == name]
