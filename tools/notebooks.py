@@ -56,7 +56,10 @@ def execute(path: Path) -> nbformat.NotebookNode:
     """The notebook at `path` with every cell executed in a new kernel, in its own folder."""
     notebook = nbformat.read(path, as_version=4)
     client = NotebookClient(
-        notebook, timeout=CELL_TIMEOUT, resources={"metadata": {"path": str(path.parent)}}
+        notebook,
+        timeout=CELL_TIMEOUT,
+        coalesce_streams=True,
+        resources={"metadata": {"path": str(path.parent)}},
     )
     return client.execute()
 
