@@ -490,17 +490,20 @@ def error_profile(
 
 
 def level(errors: Any) -> str:
-    """Name the size of the mean error: exact, close, partly, little or nothing.
+    """Name the size of the mean error: exact, close, roughly, partly, little or nothing.
 
-    The names stand for below 0.01, 0.1, 0.35, 0.9, and from 0.9 on. They are what a chapter may
+    They stand for below 0.002, 0.06, 0.28, 0.57, 0.9, and from 0.9 on. Words are what a chapter may
     store: digits of trained models differ from one processor to another.
+
+    Raises:
+        ValueError: an error is NaN or infinite.
     """
     mean = float(finite("errors", np.asarray(errors, dtype=float)).mean())
     return LEVELS[int(np.searchsorted(LEVEL_EDGES, mean, side="right"))]
 
 
-LEVELS = ("exact", "close", "partly", "little", "nothing")
-LEVEL_EDGES = (0.01, 0.1, 0.35, 0.9)
+LEVELS = ("exact", "close", "roughly", "partly", "little", "nothing")
+LEVEL_EDGES = (0.002, 0.06, 0.28, 0.57, 0.9)
 
 # ------------------------------------------------------------------------------- the sweep
 

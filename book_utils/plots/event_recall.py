@@ -94,13 +94,10 @@ def _decimals(axes: Axes, values: Sequence[float], axis: str = "y") -> None:
 
 def _word(errors: Any) -> str:
     """The size of a mean error in words that hold on any processor."""
+    words = ("below .002", "below .06", "about .15", "about .4", "about .6", "about .8", "about 1")
+    edges = (0.002, 0.06, 0.28, 0.57, 0.75, 0.9, 1.15)  # where no result of the chapter lies
     mean = float(np.mean(errors))
-    for edge, word in ((0.01, "below .01"), (0.1, "below .1"), (0.35, ".1 to .35")):
-        if mean < edge:
-            return word
-    if mean < 0.65:
-        return "about a half"
-    return ".65 to .9" if mean < 0.9 else "about 1" if mean < 1.15 else "above 1"
+    return next((word for edge, word in zip(edges, words, strict=True) if mean < edge), "above 1")
 
 
 # 8.1 — the task
@@ -320,6 +317,40 @@ def describe_longer_training(*, pairs: Mapping[str, tuple[Any, Any]], times: int
     ]
     return f"Mean error after the usual training and after {times} times as many steps: " + (
         "; ".join(parts) + "."
+    )
+
+
+@style.styled
+def by_object(*, errors: Any) -> Figure:
+    """Draw the error of every run on every object as a grid: dark for blind, white for exact."""
+    grid = np.asarray(errors, dtype=float)
+    figure, axes = style.new_figure(1.0 + 0.42 * len(grid))
+    ax = axes[0, 0]
+    ax.imshow(np.clip(grid, 0, 1), cmap="Greys", vmin=0, vmax=1.25, aspect="auto")
+    for (run, thing), error in np.ndenumerate(grid):
+        colour = "white" if error > 0.7 else "black"
+        ax.text(thing, run, f"{error:.2f}", ha="center", va="center", color=colour)
+    ax.set(
+        xticks=range(grid.shape[1]), xticklabels=THINGS[: grid.shape[1]],
+        yticks=range(len(grid)), yticklabels=[f"run {i}" for i in range(len(grid))],
+    )  # fmt: skip
+    ax.set_xticks(np.arange(1, grid.shape[1]) - 0.5, minor=True)
+    ax.set_yticks(np.arange(1, len(grid)) - 0.5, minor=True)
+    ax.grid(visible=False)
+    ax.grid(which="minor", color="#c4c4c4")
+    ax.tick_params(which="both", length=0)
+    style.label(ax, x="object that is asked for", y="")
+    return figure
+
+
+def describe_by_object(*, errors: Any) -> str:
+    """Say how many runs there are, and that most cells are near 0 or near 1 if they are."""
+    grid = np.asarray(errors, dtype=float)
+    decided = np.mean((grid < 0.1) | (grid > 0.9))
+    words = "More than three quarters" if decided > 0.75 else "Some"
+    return (
+        f"Error of {len(grid)} runs on each of {grid.shape[1]} objects. {words} of the "
+        f"{grid.size} are below .1 or above .9: a run knows an object or it does not."
     )
 
 

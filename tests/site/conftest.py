@@ -63,7 +63,7 @@ def visit(browser):
     def open_page(name: str, **settings):
         context = browser.new_context(**{"viewport": {"width": 1300, "height": 900}, **settings})
         contexts.append(context)
-        context.set_default_timeout(10_000)
+        context.set_default_timeout(30_000)  # a busy machine is not a broken page
         page = context.new_page()
         page.complaints = []
         page.requests = []

@@ -82,17 +82,18 @@ def test_average_and_distance_shows_every_seed_and_the_range():
     np.testing.assert_allclose(line.get_ydata(), errors.mean(axis=0))
     assert len(bottom.collections) == 1
     caption = figures.describe_average_and_distance(**given)
-    assert "window about a half, made of below .1 up to k = 4 and about 1 from k = 8" in caption
+    assert "window about .6, made of about .15 up to k = 4 and about 1 from k = 8" in caption
 
 
 @pytest.mark.parametrize(
     ("mean", "word"),
     [
-        (0.001, "below .01"),
-        (0.05, "below .1"),
-        (0.2, ".1 to .35"),
-        (0.5, "about a half"),
-        (0.8, ".65 to .9"),
+        (0.001, "below .002"),
+        (0.05, "below .06"),
+        (0.2, "about .15"),
+        (0.5, "about .4"),
+        (0.6, "about .6"),
+        (0.8, "about .8"),
         (1.0, "about 1"),
         (3.0, "above 1"),
     ],
@@ -130,6 +131,17 @@ def test_longer_training_shows_before_and_after():
     assert any("4 times as long" in t.get_text() for t in figure.axes[0].get_legend().get_texts())
     caption = figures.describe_longer_training(pairs=pairs, times=4)
     assert "attention, 1 object 0.200 → 0.010" in caption
+
+
+def test_by_object_writes_every_error():
+    errors = np.array([[0.0, 1.0], [0.02, 0.95], [0.5, 1.01]])
+    texts = [t.get_text() for t in figures.by_object(errors=errors).axes[0].texts]
+    assert texts == ["0.00", "1.00", "0.02", "0.95", "0.50", "1.01"]
+    caption = figures.describe_by_object(errors=errors)
+    assert caption.startswith(
+        "Error of 3 runs on each of 2 objects. More than three quarters of the 6"
+    )
+    assert "Some of the 4" in figures.describe_by_object(errors=np.full((2, 2), 0.5))
 
 
 def test_far_describes_both_ends():

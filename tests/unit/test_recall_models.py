@@ -359,11 +359,12 @@ def test_error_profile_has_a_row_a_seed():
 @pytest.mark.parametrize(
     ("errors", "word"),
     [
-        ([0.0099], "exact"),
-        ([0.01], "close"),
-        ([0.0, 0.15], "close"),
-        ([0.1], "partly"),
-        ([0.35], "little"),
+        ([0.0019], "exact"),
+        ([0.002], "close"),
+        ([0.0, 0.11], "close"),
+        ([0.06], "roughly"),
+        ([0.28], "partly"),
+        ([0.57], "little"),
         ([0.9], "nothing"),
         ([5.0], "nothing"),
     ],
