@@ -5,20 +5,31 @@ occurs once, what it becomes, and the test that must fail. Each mistake is made 
 package, and the named test is run there.
 """
 
+import contextlib
+import multiprocessing
 import os
 import shutil
-import subprocess
 import sys
 import tempfile
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator
 from dataclasses import dataclass
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 import tomllib
 
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch is imported
+
+# Heavy imports are made once; forked processes share them.
+import pytest
+import scipy.signal  # noqa: F401
+import torch  # noqa: F401
+
 ROOT = Path(__file__).resolve().parent.parent
 WORKERS = 2
 LIMIT = 300  # seconds a test may take
+# Forking is quick because the imports above are shared; Windows can only spawn, which is slower.
+CONTEXT = multiprocessing.get_context("fork" if hasattr(os, "fork") else "spawn")
 
 
 @dataclass(frozen=True)
@@ -55,49 +66,76 @@ def load() -> list[Mutant]:
     return mutants
 
 
-def run(tests: list[str], mutant: Mutant | None = None) -> subprocess.CompletedProcess[str]:
-    """Run the tests in a copy of the package with the mutant's mistake in it."""
-    with tempfile.TemporaryDirectory() as folder:
-        for part in ("book_utils", "tests/unit"):
-            shutil.copytree(
-                ROOT / part, Path(folder, part), ignore=shutil.ignore_patterns("__pycache__")
-            )
-        shutil.copy(ROOT / "pyproject.toml", folder)
-        if mutant:
-            target = Path(folder, mutant.source)
-            text = target.read_text(encoding="utf-8").replace(mutant.old, mutant.new)
-            target.write_text(text, encoding="utf-8")
-        return subprocess.run(
-            [sys.executable, "-m", "pytest", "-x", "-p", "no:cacheprovider", *tests],
-            cwd=folder,
-            env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1"},
-            capture_output=True,
-            text=True,
-            timeout=LIMIT,
-        )
+def copy_package(folder: Path, mutant: Mutant | None) -> None:
+    """A copy of the package and its tests in `folder`, with the mutant's mistake in it."""
+    for part in ("book_utils", "tests/unit"):
+        ignored = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(ROOT / part, folder / part, ignore=ignored)
+    shutil.copy(ROOT / "pyproject.toml", folder)
+    if mutant:
+        target = folder / mutant.source
+        text = target.read_text(encoding="utf-8").replace(mutant.old, mutant.new)
+        target.write_text(text, encoding="utf-8")
 
 
-def verdict(mutant: Mutant) -> tuple[Mutant, str]:
-    """Run the named test against the mutant: exit status 1 means that it failed, as it should."""
-    result = run([f"{mutant.test_file}::{mutant.caught_by}"], mutant)
-    if result.returncode == 1:
-        return mutant, "caught"
-    if result.returncode == 0:
-        return mutant, "SURVIVED"
-    return mutant, f"NOT RUN (pytest exit {result.returncode})\n{result.stdout}{result.stderr}"
+def run_tests(tests: list[str], mutant: Mutant | None, log: str) -> None:
+    """Child process: run the tests on a copy, print to the file `log`, and exit as pytest does."""
+    with tempfile.TemporaryDirectory() as name, open(log, "w", encoding="utf-8") as output:
+        copy_package(Path(name), mutant)
+        os.chdir(name)
+        sys.path.insert(0, name)
+        sys.dont_write_bytecode = True
+        with contextlib.redirect_stdout(output), contextlib.redirect_stderr(output):
+            status = pytest.main(["-x", "-p", "no:cacheprovider", *tests])
+        os.chdir(ROOT)
+    sys.exit(int(status))
+
+
+def verdict(mutant: Mutant, status: int | None, log: str) -> str:
+    """What pytest's exit status says: 1 means that the named test failed, as it should."""
+    if status == 1:
+        return "caught"
+    if status == 0:
+        return "SURVIVED"
+    return f"NOT RUN (status {status})\n{Path(log).read_text(encoding='utf-8')}"
+
+
+def start(tests: list[str], mutant: Mutant | None, log: str) -> BaseProcess:
+    """Run the tests in a process of their own."""
+    process = CONTEXT.Process(target=run_tests, args=(tests, mutant, log))
+    process.start()
+    return process
+
+
+def all_verdicts(mutants: list[Mutant], folder: str) -> Iterator[tuple[Mutant, str]]:
+    """Run each mutant's test, a few at a time; (mutant, verdict) in the order given."""
+    waiting, running = list(enumerate(mutants)), []
+    while waiting or running:
+        while waiting and len(running) < WORKERS:
+            number, mutant = waiting.pop(0)
+            log = f"{folder}/{number}.log"
+            test = f"{mutant.test_file}::{mutant.caught_by}"
+            running.append((mutant, log, start([test], mutant, log)))
+        mutant, log, process = running.pop(0)
+        process.join(LIMIT)
+        if process.exitcode is None:
+            process.kill()
+        yield mutant, verdict(mutant, process.exitcode, log)
 
 
 def main() -> int:
     """Check that the named tests pass as things are, then that each catches its mutant."""
     mutants = load()
     tests = sorted({f"{m.test_file}::{m.caught_by}" for m in mutants})
-    sound = run(tests)
-    if sound.returncode:
-        print(sound.stdout, sound.stderr, "The named tests must pass before anything is changed.")
-        return 1
     missed = 0
-    with ThreadPoolExecutor(WORKERS) as pool:
-        for mutant, found in pool.map(verdict, mutants):
+    with tempfile.TemporaryDirectory() as folder:
+        sound = start(tests, None, f"{folder}/sound.log")
+        sound.join()
+        if sound.exitcode:
+            print(Path(folder, "sound.log").read_text(encoding="utf-8"))
+            print("The named tests must pass before anything is changed.")
+            return 1
+        for mutant, found in all_verdicts(mutants, folder):
             missed += found != "caught"
             print(f"{mutant.module}: {mutant.name}: {found} by {mutant.caught_by}", flush=True)
     print(f"{len(mutants) - missed} of {len(mutants)} mutants caught")

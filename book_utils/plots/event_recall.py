@@ -347,7 +347,7 @@ def describe_by_object(*, errors: Any) -> str:
     """Say how many runs there are, and that most cells are near 0 or near 1 if they are."""
     grid = np.asarray(errors, dtype=float)
     decided = np.mean((grid < 0.1) | (grid > 0.9))
-    words = "More than three quarters" if decided > 0.75 else "Some"
+    words = "Most" if decided > 0.6 else "Some"
     return (
         f"Error of {len(grid)} runs on each of {grid.shape[1]} objects. {words} of the "
         f"{grid.size} are below .1 or above .9: a run knows an object or it does not."

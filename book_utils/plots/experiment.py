@@ -137,9 +137,10 @@ def describe_learning_rates(*, rates: Floats, ratios: Curves, common: float) -> 
     for name, runs in ratios.items():
         mean = _table(f"ratios[{name!r}]", runs, len(rates)).mean(axis=0)
         best = int(mean.argmin())
+        other = (0, f"{rates[0]:g}") if best == at else (at, f"the common rate {common:g}")
         parts.append(
             f"{name}: best at {rates[best]:g} with {mean[best]:.2f} times the exact error, "
-            f"{mean[at]:.2f} at the common rate {common:g}"
+            f"{mean[other[0]]:.2f} at {other[1]}"
         )
     return "Validation error against the learning rate. " + "; ".join(parts) + "."
 

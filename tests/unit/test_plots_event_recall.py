@@ -138,9 +138,7 @@ def test_by_object_writes_every_error():
     texts = [t.get_text() for t in figures.by_object(errors=errors).axes[0].texts]
     assert texts == ["0.00", "1.00", "0.02", "0.95", "0.50", "1.01"]
     caption = figures.describe_by_object(errors=errors)
-    assert caption.startswith(
-        "Error of 3 runs on each of 2 objects. More than three quarters of the 6"
-    )
+    assert caption.startswith("Error of 3 runs on each of 2 objects. Most of the 6")
     assert "Some of the 4" in figures.describe_by_object(errors=np.full((2, 2), 0.5))
 
 

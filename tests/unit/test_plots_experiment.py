@@ -60,7 +60,8 @@ def test_learning_rates_name_the_best():
     }
     axes = figures.learning_rates(**settings).axes[0]
     np.testing.assert_allclose(labelled(axes, "SSM").get_ydata(), [1.6, 1.3, 1.3])
-    assert "SSM: best at 0.01 with 1.30" in figures.describe_learning_rates(**settings)
+    caption = figures.describe_learning_rates(**settings)
+    assert "SSM: best at 0.01 with 1.30 times the exact error, 1.60 at 0.001." in caption
     settings["ratios"] = {"SSM": [[1.5, 1.2, 1.1]]}
     caption = figures.describe_learning_rates(**settings)
     assert "best at 0.1 with 1.10 times the exact error, 1.20 at the common rate 0.01" in caption
