@@ -52,7 +52,7 @@ unit: $(READY)
 
 chapters: $(READY)
 	"$(BIN)/python" -m pytest tests/chapters
-	"$(BIN)/python" -m pytest -n 2 --dist loadfile --nbval --nbval-cell-timeout=120 -W default chapters
+	"$(BIN)/python" -m pytest -n 2 --dist loadfile --nbval --nbval-cell-timeout=300 -W default chapters
 
 site: book
 	BOOK_SITE="$(abspath $(SITE))" "$(BIN)/python" -m pytest tests/site -rs

@@ -16,7 +16,7 @@ CHAPTERS = Path(__file__).resolve().parent.parent / "chapters"
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 KERNEL = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
 CELL_METADATA = ("tags", "mystnb")  # everything else an editor writes is dropped
-CELL_TIMEOUT = 120  # seconds
+CELL_TIMEOUT = 300  # seconds
 
 
 def normalise(notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import nbformat
+import torch
 import yaml
 from book_site.freshness import source_hash
 
@@ -52,6 +53,7 @@ def toc_chapters() -> list[str]:
 
 def execute(name: str) -> list[Any]:
     """Run a chapter's code cells in this process; the value of each cell's last expression."""
+    torch.set_default_dtype(torch.float32)  # a chapter before may have chosen another
     namespace: dict[str, Any] = {"__name__": "__main__", "display": lambda *_: None}
     values = []
     with contextlib.redirect_stdout(io.StringIO()), contextlib.chdir(ROOT / "chapters"):
