@@ -139,9 +139,10 @@
 
   /** A formula wider than the page scrolls inside its box; the box can then be reached by Tab. */
   const makeScrollable = () => {
-    document.querySelectorAll("div.math").forEach((box) => {
+    document.querySelectorAll("div.math, div.math mjx-container").forEach((box) => {
       if (box.scrollWidth <= box.clientWidth) return box.removeAttribute("tabindex");
       box.tabIndex = 0;
+      if (!box.matches("div")) return;
       box.setAttribute("role", "group");
       box.setAttribute("aria-label", "formula, scrolls sideways");
     });
