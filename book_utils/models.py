@@ -11,7 +11,7 @@ on a leading axis. `training` uses it to fit several seeds in one go.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import torch
@@ -250,6 +250,15 @@ def _folded(p: Parameters, T: int) -> tuple[Tensor, Tensor]:
     ]
     always = (head @ p["C.bias"].unsqueeze(-1)).squeeze(1) + p["head.bias"]  # (S, 1)
     return kernel, from_biases.cumsum(dim=1) + always
+
+
+# The forecasters that chapter 7 compares, by name: from a seed to a model.
+FORECASTERS: dict[str, Callable[[int], nn.Module]] = {
+    "transformer": lambda seed: CausalTransformer(seed=seed),
+    "SSM": lambda seed: DiagonalSSM(seed=seed),
+    "small transformer": lambda seed: CausalTransformer(d=8, d_ff=34, seed=seed),
+    "large SSM": lambda seed: DiagonalSSM(n=95, seed=seed),
+}
 
 
 def clamped_decays(logits: Tensor) -> Tensor:

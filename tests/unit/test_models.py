@@ -12,6 +12,7 @@ from torch import nn
 from book_utils import ssm
 from book_utils.models import (
     DECAY_MARGIN,
+    FORECASTERS,
     CausalTransformer,
     DiagonalSSM,
     clamped_decays,
@@ -60,6 +61,22 @@ def test_parameter_counts(model, size):
     with torch.no_grad():
         model.head.bias.requires_grad_(False)
     assert count_parameters(model) == size - 1
+
+
+@pytest.mark.parametrize(
+    ("name", "size"),
+    [
+        ("transformer", 3329),
+        ("SSM", 1185),
+        ("small transformer", 1195),
+        ("large SSM", 3327),
+    ],
+)
+def test_forecasters_have_the_sizes_of_the_chapter_and_heed_the_seed(name, size):
+    first, again, other = (FORECASTERS[name](seed) for seed in (3, 3, 4))
+    assert count_parameters(first) == size
+    assert torch.equal(first.head.weight, again.head.weight)
+    assert not torch.equal(first.head.weight, other.head.weight)
 
 
 @pytest.mark.parametrize(("d", "d_ff", "T_max"), [(16, 48, 32), (8, 34, 32), (4, 5, 7)])
