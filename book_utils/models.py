@@ -1,4 +1,4 @@
-r"""The two tiny learned forecasters: a one-block causal transformer and a diagonal SSM.
+r"""The tiny learned forecasters: a one-block causal transformer and diagonal SSMs, real and complex.
 
 Both read tokens (y_t, u_t) of shape (..., T, 2) and forecast, at every token, the next observation:
 shape (..., T), where entry t has seen tokens 0 … t and nothing later. First weights are drawn with
@@ -10,6 +10,7 @@ on a leading axis. `training` uses it to fit several seeds in one go.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
 
@@ -115,8 +116,7 @@ class CausalTransformer(nn.Module):
         x = tokens.expand(S, *tokens.shape[-3:])
         N = x.shape[1]
 
-        def linear(name: str, x: Tensor) -> Tensor:  # (S, N·T, d_in) → (S, N·T, d_out)
-            return torch.baddbmm(p[f"{name}.bias"].unsqueeze(1), x, p[f"{name}.weight"].mT)
+        linear = functools.partial(_stacked_linear, p)
 
         def norm(name: str, x: Tensor) -> Tensor:
             x = nn.functional.layer_norm(x, (d,))
@@ -146,44 +146,66 @@ class CausalTransformer(nn.Module):
 
 
 class DiagonalSSM(nn.Module):
-    r"""A diagonal state-space layer with real decays between an embedding and a linear head.
+    r"""A diagonal state-space layer with real decays between an embedding and a head.
 
     $$ e_t = W_\mathrm{in}[y_t; u_t] + b_\mathrm{in}, \qquad
        h_t = a \odot h_{t-1} + B e_t + b_B, \qquad h_{-1} = 0, $$
-    $$ \hat y_{t+1} = w^\top (C h_t + b_C + D \odot e_t) + b, \qquad
+    $$ o_t = C h_t + b_C + D \odot e_t, \qquad \hat y_{t+1} = w^\top o_t + b, \qquad
        a = \mathrm{clip}(\sigma(\theta), 10^{-4}, 1 - 10^{-4}) $$
 
     Nothing here depends on the input except through the state: B and C are fixed, and the whole map
     is affine in the tokens. It has 2nd + 2n + 6d + 1 parameters: 1,185 by default.
 
+    With `d_ff` the head is nonlinear, $w^\top (o_t + \mathrm{MLP}(o_t)) + b$ with one hidden layer of
+    GELUs: 2 d d_ff + d_ff + d parameters more, and the same memory as before.
+
     Args:
         d: width of a token inside.
         n: number of state channels.
+        d_ff: hidden width of the head's MLP; 0 for the linear head.
         seed: integer or numpy Generator for the first weights.
         gain: as for `CausalTransformer`.
 
     Raises:
-        TypeError, ValueError: a size is not an integer of at least 1, or `gain` is not above zero.
+        TypeError, ValueError: a size is not an integer of at least 1 (`d_ff`: 0), or `gain` is not
+            above zero.
     """
 
     def __init__(
-        self, d: int = 16, n: int = 32, *, seed: Seed = 0, gain: float = FIRST_GAIN
+        self,
+        d: int = 16,
+        n: int = 32,
+        d_ff: int = 0,
+        *,
+        seed: Seed = 0,
+        gain: float = FIRST_GAIN,
     ) -> None:
         super().__init__()
         rng = generator("seed", seed)
         self.embed = seeded_linear(2, d, seed=rng)
-        first = np.linspace(0.05, 0.95, positive_int("n", n) + 2)[1:-1]
-        self.decay_logits = nn.Parameter(_tensor(np.log(first / (1 - first))))
+        self._first_multipliers(positive_int("n", n), rng)
         self.B = seeded_linear(d, n, seed=rng)
         self.C = seeded_linear(n, d, seed=rng)
         self.skip = nn.Parameter(_tensor(rng.standard_normal(d) / math.sqrt(d)))
         self.head = seeded_linear(d, 1, seed=rng)
+        self.mlp = nn.Sequential()  # nothing
+        if positive_int("d_ff", d_ff, minimum=0):
+            wide, narrow = seeded_linear(d, d_ff, seed=rng), seeded_linear(d_ff, d, seed=rng)
+            self.mlp = nn.Sequential(wide, nn.GELU(), narrow)
         _scale_linear_layers(self, gain)
+
+    def _first_multipliers(self, n: int, rng: np.random.Generator) -> None:
+        self.decay_logits = _spread_logits(n)
 
     @property
     def decays(self) -> Tensor:
         """The multipliers a, (n,)."""
         return clamped_decays(self.decay_logits)
+
+    def states(self, tokens: Tensor) -> Tensor:
+        """The state after each token, h (..., T, n), all in one scan. Errors as for `forward`."""
+        _check_tokens(tokens, self.embed.weight)
+        return ssm.scan(self.decays, self.B(self.embed(tokens)))
 
     def forward(self, tokens: Tensor) -> Tensor:
         """Forecasts (..., T), by running the state over the tokens (all states in one scan).
@@ -192,10 +214,7 @@ class DiagonalSSM(nn.Module):
             TypeError: `tokens` is not a floating-point tensor of the model's dtype.
             ValueError: tokens are not (..., T, 2) or not finite.
         """
-        _check_tokens(tokens, self.embed.weight)
-        e = self.embed(tokens)  # (..., T, d)
-        h = ssm.scan(self.decays, self.B(e))  # (..., T, n)
-        return self.head(self.C(h) + self.skip * e).squeeze(-1)
+        return self._read(self.states(tokens), self.embed(tokens))
 
     def step(self, h: Tensor, token: Tensor) -> tuple[Tensor, Tensor]:
         """Advance by one token, at a cost that does not depend on how many came before.
@@ -208,48 +227,143 @@ class DiagonalSSM(nn.Module):
             (new state (..., n), forecast (...)).
         """
         e = self.embed(token)
-        h = self.decays * h + self.B(e)
-        return h, self.head(self.C(h) + self.skip * e).squeeze(-1)
+        h = self._carry(h) + self.B(e)
+        return h, self._read(h, e)
+
+    def _carry(self, h: Tensor) -> Tensor:
+        return self.decays * h
+
+    def _read(self, h: Tensor, e: Tensor) -> Tensor:
+        o = self.C(h) + self.skip * e
+        if len(self.mlp):
+            o = o + self.mlp(o)
+        return self.head(o).squeeze(-1)
 
     def stacked_forward(self, parameters: Parameters, tokens: Tensor) -> Tensor:
-        r"""Forecasts of S models of this shape at once, each whole model folded into one kernel.
+        r"""Forecasts of S models of this shape at once, all that is linear folded into one kernel.
 
-        The map is affine and time-invariant, so with $g = w^\top$ in front of everything
+        The map from tokens to $G o_t$ is affine and time-invariant, for any matrix G:
 
-        $$ \hat y_{t+1} = \sum_{k=0}^{t} K_k x_{t-k} + c_t, \qquad
-           K_k = g\,(C\,\mathrm{diag}(a^k) B + [k = 0]\,\mathrm{diag}(D))\,W_\mathrm{in}, $$
+        $$ G o_t = \sum_{k=0}^{t} K_k x_{t-k} + c_t, \qquad
+           K_k = G\,(C\,\mathrm{diag}(a^k) B + [k = 0]\,\mathrm{diag}(D))\,W_\mathrm{in}, $$
 
-        with c_t the response to the biases. Arguments, result and errors as for
+        with c_t the response to the biases. For the linear head G is $w^\top$, and nothing is left to
+        do; before an MLP it is the identity. Arguments, result and errors as for
         `CausalTransformer.stacked_forward`, but for the length.
         """
-        _check_tokens(tokens, parameters["embed.weight"], ndim=3)
-        kernel, offset = _folded(parameters, tokens.shape[-2])
-        T = kernel.shape[1]
+        p = parameters
+        _check_tokens(tokens, p["embed.weight"], ndim=3)
+        d, mlp = self.head.in_features, len(self.mlp) > 0
+        G = torch.eye(d).to(p["head.weight"]).expand(len(p["skip"]), d, d)
+        read = self._convolve(p, G if mlp else p["head.weight"], tokens)  # (S, N, T, rows of G)
+        if mlp:
+            o = read.flatten(1, 2)  # (S, N·T, d)
+            hidden = nn.functional.gelu(_stacked_linear(p, "mlp.0", o))
+            read = _stacked_linear(p, "head", o + _stacked_linear(p, "mlp.2", hidden))
+            return read.view(*read.shape[:1], *tokens.shape[-3:-1])
+        return read.squeeze(-1) + p["head.bias"].unsqueeze(-1)
+
+    def _convolve(self, p: Parameters, G: Tensor, tokens: Tensor) -> Tensor:
+        """G o_t for stacked parameters, G (S, rows, d): (S, N, T, rows), as one matrix product."""
+        kernel, offset = self._folded(p, G, tokens.shape[-2])
+        S, T, rows, _ = kernel.shape
         t = torch.arange(T, device=tokens.device)
         lag = t[:, None] - t  # row t, column j
-        toeplitz = kernel[:, lag.clamp(min=0)] * (lag >= 0).unsqueeze(-1)  # (S, T, T, 2)
-        toeplitz = toeplitz.flatten(2).mT  # (S, 2T, T)
-        x = tokens.flatten(-2).expand(len(kernel), *tokens.shape[-3:-2], 2 * T)
-        return torch.baddbmm(offset.unsqueeze(1), x, toeplitz)
+        toeplitz = kernel[:, lag.clamp(min=0)] * (lag >= 0)[..., None, None]  # (S, t, j, rows, 2)
+        toeplitz = toeplitz.movedim(3, 2).reshape(S, T * rows, 2 * T).mT
+        x = tokens.flatten(-2).expand(S, *tokens.shape[-3:-2], 2 * T)
+        return torch.baddbmm(offset.reshape(S, 1, -1), x, toeplitz).unflatten(-1, (T, rows))
+
+    def _folded(self, p: Parameters, G: Tensor, T: int) -> tuple[Tensor, Tensor]:
+        """Kernel (S, T, rows, 2) and bias response (S, T, rows) of stacked parameters."""
+        read = self._carried(p, G @ p["C.weight"], T)  # (S, T, rows, n)
+        into_state = read @ p["B.weight"].unsqueeze(1)  # response to the embedding k tokens ago
+        skip = G * p["skip"].unsqueeze(1)  # (S, rows, d)
+        now = torch.cat([skip.unsqueeze(1), torch.zeros_like(into_state[:, 1:])], dim=1)
+        by_lag = into_state + now  # (S, T, rows, d)
+        kernel = by_lag @ p["embed.weight"].unsqueeze(1)
+        from_biases = by_lag @ _column(p["embed.bias"]) + read @ _column(p["B.bias"])
+        always = G @ p["C.bias"].unsqueeze(-1)  # (S, rows, 1)
+        return kernel, (from_biases.cumsum(dim=1) + always.unsqueeze(1)).squeeze(-1)
+
+    def _carried(self, p: Parameters, read: Tensor, T: int) -> Tensor:
+        r"""What `read` (S, rows, n) sees of a state written k tokens ago: (S, T, rows, n)."""
+        decays = clamped_decays(p["decay_logits"])  # (S, n)
+        lags = torch.arange(T, dtype=decays.dtype, device=decays.device)
+        powers = decays.unsqueeze(1) ** lags.unsqueeze(-1)  # (S, T, n)
+        return powers.unsqueeze(2) * read.unsqueeze(1)
 
 
-def _folded(p: Parameters, T: int) -> tuple[Tensor, Tensor]:
-    """Kernel (S, T, 2) and bias response (S, T) of stacked `DiagonalSSM` parameters."""
-    decays = clamped_decays(p["decay_logits"])  # (S, n)
-    lags = torch.arange(T, dtype=decays.dtype, device=decays.device)
-    powers = decays.unsqueeze(1) ** lags.unsqueeze(-1)  # (S, T, n)
-    head = p["head.weight"]  # (S, 1, d)
-    read = powers * (head @ p["C.weight"])  # (S, T, n)
-    into_state = read @ p["B.weight"]  # (S, T, d): response to the embedding k tokens ago
-    skip = head.squeeze(1) * p["skip"]  # (S, d)
-    now = torch.cat([skip.unsqueeze(1), torch.zeros_like(into_state[:, 1:])], dim=1)
-    by_lag = into_state + now
-    kernel = by_lag @ p["embed.weight"]
-    from_biases = (by_lag @ p["embed.bias"].unsqueeze(-1) + read @ p["B.bias"].unsqueeze(-1))[
-        ..., 0
-    ]
-    always = (head @ p["C.bias"].unsqueeze(-1)).squeeze(1) + p["head.bias"]  # (S, 1)
-    return kernel, from_biases.cumsum(dim=1) + always
+class ComplexSSM(DiagonalSSM):
+    r"""`DiagonalSSM` whose multipliers are conjugate pairs, so that its sums may swing as they fade.
+
+    The state's n numbers are the real and imaginary parts of m = n/2 complex channels, each of
+    which stands for itself and its conjugate:
+
+    $$ z_t = \lambda \odot z_{t-1} + \beta_t, \qquad
+       \lambda_j = \rho_j e^{i\omega_j}, \qquad
+       h = (\mathrm{Re}\,z_1, \mathrm{Im}\,z_1, \mathrm{Re}\,z_2, \dots), $$
+
+    with $\beta_t$ the pairs of $B e_t + b_B$ and ρ clamped like the real decays. In real numbers each
+    pair is turned by ω and shrunk by ρ, and a real C reads it. So it has as many parameters as the
+    real layer with the same n: 1,185 by default.
+
+    Args, errors: as for `DiagonalSSM`; n must be even.
+    """
+
+    def _first_multipliers(self, n: int, rng: np.random.Generator) -> None:
+        if n % 2:
+            raise ValueError(f"n must be even, two real numbers a complex channel, got {n}")
+        self.decay_logits = _spread_logits(n // 2)
+        angles = np.linspace(0, np.pi, n // 2 + 2)[1:-1]
+        self.angles = nn.Parameter(_tensor(rng.permutation(angles)))
+
+    @property
+    def multipliers(self) -> Tensor:
+        """λ, complex (m,)."""
+        return torch.polar(self.decays, self.angles)
+
+    def states(self, tokens: Tensor) -> Tensor:
+        """The state after each token, h (..., T, n), all in one scan. Errors as for `forward`."""
+        _check_tokens(tokens, self.embed.weight)
+        z = ssm.scan(self.multipliers, _as_complex(self.B(self.embed(tokens))))
+        return torch.view_as_real(z).flatten(-2)
+
+    def _carry(self, h: Tensor) -> Tensor:
+        return torch.view_as_real(self.multipliers * _as_complex(h)).flatten(-2)
+
+    def _carried(self, p: Parameters, read: Tensor, T: int) -> Tensor:
+        r"""What `read` sees of a state written k tokens ago: (S, T, rows, n).
+
+        Reading $r = r_1 + i r_2$ off the pair z is $\mathrm{Re}(\bar r z)$, and with
+        $z = \lambda^k \beta$ that is the same as reading $\bar\lambda^k r$ off β.
+        """
+        rho = clamped_decays(p["decay_logits"])  # (S, m)
+        lags = torch.arange(T, dtype=rho.dtype, device=rho.device).unsqueeze(-1)
+        powers = torch.polar(rho.unsqueeze(1) ** lags, -p["angles"].unsqueeze(1) * lags)
+        seen = powers.unsqueeze(2) * _as_complex(read).unsqueeze(1)  # (S, T, rows, m)
+        return torch.view_as_real(seen).flatten(-2)
+
+
+def _spread_logits(n: int) -> nn.Parameter:
+    """Logits of n decays spread evenly between 0.05 and 0.95."""
+    first = np.linspace(0.05, 0.95, n + 2)[1:-1]
+    return nn.Parameter(_tensor(np.log(first / (1 - first))))
+
+
+def _as_complex(h: Tensor) -> Tensor:
+    """Read neighbours on the last axis as real and imaginary part: (..., 2m) → (..., m)."""
+    return torch.view_as_complex(h.unflatten(-1, (-1, 2)).contiguous())
+
+
+def _column(bias: Tensor) -> Tensor:
+    """(S, k) → (S, 1, k, 1)."""
+    return bias.unsqueeze(1).unsqueeze(-1)
+
+
+def _stacked_linear(p: Parameters, name: str, x: Tensor) -> Tensor:
+    """Apply each model's own linear layer: (S, N, d_in) → (S, N, d_out)."""
+    return torch.baddbmm(p[f"{name}.bias"].unsqueeze(1), x, p[f"{name}.weight"].mT)
 
 
 # The forecasters that chapter 7 compares, by name: from a seed to a model.
@@ -344,3 +458,20 @@ def _check_tokens(tokens: Tensor, weight: Tensor, *, ndim: int = 2) -> None:
 
 def _tensor(values: np.ndarray) -> Tensor:
     return torch.from_numpy(np.asarray(values)).to(torch.get_default_dtype())
+
+
+# Every learner of the experiment by its name, from a seed to a model. The first two are the plain
+# pair; each is built in the other's size as well, then with poles that turn, then with a nonlinear
+# head. All of them have 1,185 to 1,195 or 3,293 to 3,329 parameters.
+FORECASTERS: dict[str, Callable[[int], nn.Module]] = {
+    "transformer": lambda seed: CausalTransformer(seed=seed),
+    "SSM": lambda seed: DiagonalSSM(seed=seed),
+    "small transformer": lambda seed: CausalTransformer(8, 34, seed=seed),
+    "large SSM": lambda seed: DiagonalSSM(n=95, seed=seed),
+    "complex SSM": lambda seed: ComplexSSM(seed=seed),
+    "large complex SSM": lambda seed: ComplexSSM(n=94, seed=seed),
+    "SSM with MLP": lambda seed: DiagonalSSM(n=16, d_ff=16, seed=seed),
+    "large SSM with MLP": lambda seed: DiagonalSSM(n=48, d_ff=48, seed=seed),
+    "complex SSM with MLP": lambda seed: ComplexSSM(n=16, d_ff=16, seed=seed),
+    "large complex SSM with MLP": lambda seed: ComplexSSM(n=48, d_ff=48, seed=seed),
+}

@@ -2,7 +2,8 @@
 
 ``tests/mutants/<module>.toml`` lists deliberate mistakes in ``book_utils/<module>.py``: a text that
 occurs once, what it becomes, and the test that must fail. Each mistake is made in a copy of the
-package, and the named test is run there.
+package, and the named test is run there. ``python tools/mutants.py kalman models`` tries those two
+modules only.
 """
 
 import contextlib
@@ -53,10 +54,11 @@ class Mutant:
         return f"tests/unit/test_{self.module.replace('.', '_')}.py"
 
 
-def load() -> list[Mutant]:
-    """All mutants, checked: the text to change must occur exactly once."""
+def load(modules: list[str]) -> list[Mutant]:
+    """Mutants of the modules (of all when none is named); the text to change must occur once."""
     mutants = []
-    for path in sorted((ROOT / "tests/mutants").glob("*.toml")):
+    folder = ROOT / "tests/mutants"
+    for path in [folder / f"{m}.toml" for m in modules] or sorted(folder.glob("*.toml")):
         for table in tomllib.loads(path.read_text(encoding="utf-8"))["mutant"]:
             mutant = Mutant(module=path.stem, **table)
             count = (ROOT / mutant.source).read_text(encoding="utf-8").count(mutant.old)
@@ -125,7 +127,7 @@ def all_verdicts(mutants: list[Mutant], folder: str) -> Iterator[tuple[Mutant, s
 
 def main() -> int:
     """Check that the named tests pass as things are, then that each catches its mutant."""
-    mutants = load()
+    mutants = load(sys.argv[1:])
     tests = sorted({f"{m.test_file}::{m.caught_by}" for m in mutants})
     missed = 0
     with tempfile.TemporaryDirectory() as folder:

@@ -14,6 +14,7 @@ from book_utils.models import (
     DECAY_MARGIN,
     FORECASTERS,
     CausalTransformer,
+    ComplexSSM,
     DiagonalSSM,
     clamped_decays,
     count_parameters,
@@ -28,7 +29,13 @@ MAKERS = {
     "two heads": lambda seed=0: CausalTransformer(8, 12, 2, 40, seed=seed),
     "ssm": lambda seed=0: DiagonalSSM(seed=seed),
     "one channel": lambda seed=0: DiagonalSSM(3, 1, seed=seed),
+    "ssm, mlp": lambda seed=0: DiagonalSSM(4, 6, 5, seed=seed),
+    "complex": lambda seed=0: ComplexSSM(seed=seed),
+    "one pair": lambda seed=0: ComplexSSM(3, 2, seed=seed),
+    "complex, mlp": lambda seed=0: ComplexSSM(4, 6, 5, seed=seed),
 }
+SSMS = {name: make for name, make in MAKERS.items() if isinstance(make(), DiagonalSSM)}
+ssms = pytest.mark.parametrize("make", SSMS.values(), ids=SSMS.keys())
 makers = pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS.keys())
 
 
@@ -54,6 +61,9 @@ def shaken(model, seed=1):
         (DiagonalSSM(), 1185),
         (DiagonalSSM(16, 95), 3327),
         (DiagonalSSM(16, 2), 165),
+        (DiagonalSSM(16, 16, 16), 1185),
+        (ComplexSSM(), 1185),
+        (ComplexSSM(16, 48, 48), 3329),
     ],
 )
 def test_parameter_counts(model, size):
@@ -84,6 +94,15 @@ def test_the_formulas_of_the_docstrings(d, d_ff, T_max):
     formula = 4 * d**2 + (2 * d_ff + T_max + 13) * d + d_ff + 1
     assert count_parameters(CausalTransformer(d, d_ff, T_max=T_max)) == formula
     assert count_parameters(DiagonalSSM(d, d_ff)) == 2 * d_ff * d + 2 * d_ff + 6 * d + 1
+
+
+def test_the_experiments_forecasters_come_in_two_sizes():
+    for name, make in FORECASTERS.items():
+        size = count_parameters(make(0))
+        large = name.startswith("large") or name == "transformer"
+        assert (3293 <= size <= 3329) if large else (1185 <= size <= 1195), (name, size)
+    mlp = {name: make(0).mlp for name, make in FORECASTERS.items() if "SSM" in name}
+    assert {name for name, layers in mlp.items() if len(layers)} == {n for n in mlp if "MLP" in n}
 
 
 @makers
@@ -263,6 +282,55 @@ def test_ssm_equals_a_plain_loop(T, n, seed):
         torch.testing.assert_close(model(x), torch.stack(expected, 1), rtol=1e-9, atol=1e-10)
 
 
+@ssms
+def test_the_states_are_what_the_steps_carry(make):
+    model, x = shaken(make()), draw((5, 12, 2))
+    with torch.no_grad():
+        h, states, forecasts = torch.zeros(5, model.C.in_features, dtype=F64), [], []
+        for t in range(12):
+            h, forecast = model.step(h, x[:, t])
+            states.append(h)
+            forecasts.append(forecast)
+        torch.testing.assert_close(torch.stack(states, 1), model.states(x), rtol=1e-9, atol=1e-10)
+        torch.testing.assert_close(torch.stack(forecasts, 1), model(x), rtol=1e-9, atol=1e-10)
+
+
+def test_a_complex_channel_is_a_turning_pair_of_real_numbers():
+    model, x = shaken(ComplexSSM(4, 6)), draw((2, 20, 2))
+    turn = np.zeros((6, 6))
+    with torch.no_grad():
+        for j, (rho, omega) in enumerate(zip(model.decays, model.angles, strict=True)):
+            c, s = rho * omega.cos(), rho * omega.sin()
+            turn[2 * j : 2 * j + 2, 2 * j : 2 * j + 2] = [[c, -s], [s, c]]
+        h = torch.zeros(2, 6, dtype=F64)
+        for t in range(20):
+            h = h @ torch.from_numpy(turn).T + model.B(model.embed(x[:, t]))
+            torch.testing.assert_close(model.states(x)[:, t], h, rtol=1e-9, atol=1e-10)
+    assert (model.multipliers.abs() < 1).all()
+
+
+def test_a_complex_channel_with_no_angle_is_two_real_ones():
+    real, turning = shaken(DiagonalSSM(4, 6)), ComplexSSM(4, 6).double()
+    weights = real.state_dict()
+    logits = weights.pop("decay_logits")[::2]  # one decay a pair
+    turning.load_state_dict({**weights, "decay_logits": logits, "angles": torch.zeros(3)})
+    with torch.no_grad():
+        real.decay_logits.copy_(logits.repeat_interleave(2))
+        torch.testing.assert_close(turning(draw((2, 9, 2))), real(draw((2, 9, 2))))
+
+
+def test_the_nonlinear_head_keeps_the_memory_and_bends_the_readout():
+    model, x, y = shaken(DiagonalSSM(4, 6, 5)), draw((2, 9, 2)), draw((2, 9, 2), 1)
+    zero = model(torch.zeros_like(x))
+    assert (model(x + y) - model(x) - model(y) + zero).abs().max() > 1e-3
+    for layer in (model.mlp[0], model.mlp[2]):
+        torch.nn.init.zeros_(layer.weight)
+        torch.nn.init.zeros_(layer.bias)
+    straight = DiagonalSSM(4, 6).double()
+    straight.load_state_dict({k: v for k, v in model.state_dict().items() if "mlp" not in k})
+    torch.testing.assert_close(model(x), straight(x))
+
+
 def test_ssm_step_by_step_is_the_scan_and_the_books_recurrence():
     model, x = shaken(DiagonalSSM()), draw((5, 32, 2))
     h, outputs = torch.zeros(5, 32, dtype=F64), []
@@ -363,6 +431,8 @@ def test_bad_tokens(make, tokens, error, message):
         (functools.partial(CausalTransformer, gain=0.0), ValueError),
         (functools.partial(DiagonalSSM, n=0), ValueError),
         (functools.partial(DiagonalSSM, d="wide"), TypeError),
+        (functools.partial(DiagonalSSM, d_ff=-1), ValueError),
+        (functools.partial(ComplexSSM, n=5), ValueError),
         (functools.partial(DiagonalSSM, seed=None), TypeError),
         (functools.partial(DiagonalSSM, gain=float("nan")), ValueError),
         (functools.partial(clamped_decays, torch.zeros(2, dtype=torch.long)), TypeError),
