@@ -6,27 +6,37 @@
 #   make notebooks   execute the committed chapters anew and store them in normal form
 #   make lint        format, lint, types and spelling (`make format` repairs what can be repaired)
 #   make mutants     show that each deliberate mistake in the helpers is caught by a test
+#   make zip         the built book as one file for reading with no network
+#   make pdf         the print edition (needs Chromium; `make browser` gets one where there is none)
+#   make wheel       the helpers as a package for pip
 #   make clean       remove everything that was built (the environment too: make distclean)
 #
 # Settings, all optional: PYTHON=python3.12  VENV=folder  OUT=folder
 #   TORCH_INDEX=https://download.pytorch.org/whl/cpu   take torch from there (a small CPU-only build)
 
-PYTHON ?= python3
 VENV ?= .venv
 OUT ?= .
 PORT ?= 8000
 TORCH_INDEX ?=
 export OMP_NUM_THREADS ?= 1 # small tensors: more threads only get in each other's way
 
+# Windows' own encodings lack the formulas' symbols.
+export PYTHONUTF8 := 1
+
 ifeq ($(OS),Windows_NT)
+PYTHON ?= python
 BIN := $(VENV)/Scripts
 else
+PYTHON ?= python3
 BIN := $(VENV)/bin
 endif
 READY := $(VENV)/.ready
 SITE := $(OUT)/_build/html
+DIST := $(OUT)/_build/dist
+VERSION := $(shell sed -n 's/^__version__ = "\(.*\)"/\1/p' book_utils/__init__.py)
+EDITION := $(DIST)/memory-in-learned-world-models-$(VERSION)
 
-.PHONY: help book serve lab notebooks test unit chapters site lint format mutants clean distclean
+.PHONY: help book serve lab notebooks test unit chapters site lint format mutants zip pdf wheel chromium browser version clean distclean
 
 help:
 	@sed -n '/^#/!q;s/^# \{0,1\}//p' Makefile
@@ -48,7 +58,7 @@ notebooks: $(READY)
 test: lint unit mutants chapters site
 
 unit: $(READY)
-	"$(BIN)/python" -m pytest tests/unit
+	"$(BIN)/python" -m pytest tests/unit tests/project
 
 chapters: $(READY)
 	"$(BIN)/python" -m pytest tests/chapters
@@ -65,6 +75,27 @@ lint: $(READY)
 	"$(BIN)/ruff" check .
 	"$(BIN)/mypy"
 	"$(BIN)/codespell"
+	"$(BIN)/zizmor" --offline --quiet .github
+	"$(BIN)/check-jsonschema" --builtin-schema vendor.github-workflows .github/workflows/*.yml
+
+zip: book
+	@"$(BIN)/python" tools/offline_zip.py "$(SITE)" "$(EDITION).zip"
+
+pdf: chromium book # without Chromium this fails before the book is built
+	@"$(BIN)/python" tools/print_edition.py "$(SITE)" "$(EDITION).pdf"
+
+chromium: $(READY)
+	@"$(BIN)/python" tools/chromium.py
+
+browser: $(READY)
+	"$(BIN)/python" tools/chromium.py || "$(BIN)/playwright" install chromium
+
+wheel: $(READY)
+	"$(BIN)/python" -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir "$(DIST)" .
+	@echo "$(DIST)/book_utils-$(VERSION)-py3-none-any.whl"
+
+version:
+	@echo "$(VERSION)"
 
 format: $(READY)
 	"$(BIN)/ruff" format .

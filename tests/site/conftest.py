@@ -3,34 +3,19 @@
 from __future__ import annotations
 
 import os
-import shutil
 from pathlib import Path
 
+import chromium
 import pytest
 from playwright.sync_api import Browser, sync_playwright
 
 ROOT = Path(__file__).resolve().parents[2]
-SITE = Path(os.environ.get("BOOK_SITE", ROOT / "_build/html"))
+SITE = Path(os.environ.get("BOOK_SITE", ROOT / "_build/html")).resolve()
 PAGES = sorted(
     path.relative_to(SITE).as_posix()
     for path in SITE.rglob("*.html")
     if not {"_static", "vendor"} & set(path.relative_to(SITE).parts)
 )
-CHROMIUM = next(
-    (
-        path
-        for name in ("chromium", "chromium-browser", "google-chrome")
-        if (path := shutil.which(name))
-    ),
-    None,
-)
-FLAGS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--no-first-run",
-]
 
 
 def pytest_generate_tests(metafunc):
@@ -44,13 +29,14 @@ def pytest_generate_tests(metafunc):
 @pytest.fixture(scope="session")
 def browser() -> Browser:
     """Chromium; without one the tests are skipped, or fail where REQUIRE_CHROMIUM is set."""
-    if CHROMIUM is None:
-        message = "no Chromium on this machine, so the built pages were not looked at"
+    path = chromium.find()
+    if path is None:
+        message = f"the built pages were not looked at: {chromium.MISSING}"
         if os.environ.get("REQUIRE_CHROMIUM"):
             pytest.fail(message)
         pytest.skip(message)
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        browser = playwright.chromium.launch(executable_path=path, args=chromium.FLAGS)
         yield browser
         browser.close()
 
@@ -60,7 +46,7 @@ def visit(browser):
     """Open a page from disk, as a reader with no network would; returns it with what it did."""
     contexts = []
 
-    def open_page(name: str, **settings):
+    def open_page(name: str, folder: Path = SITE, **settings):
         context = browser.new_context(**{"viewport": {"width": 1300, "height": 900}, **settings})
         contexts.append(context)
         context.set_default_timeout(30_000)  # a busy machine is not a broken page
@@ -74,7 +60,7 @@ def visit(browser):
         )
         page.on("requestfailed", lambda request: page.complaints.append(f"missing: {request.url}"))
         page.on("request", lambda request: page.requests.append(request.url))
-        page.goto(f"file://{SITE}/{name}", wait_until="load")
+        page.goto(f"{folder.as_uri()}/{name}", wait_until="load")
         if settings.get("java_script_enabled", True):
             page.evaluate("window.MathJax && window.MathJax.startup?.promise.then(() => null)")
         return page

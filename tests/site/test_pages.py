@@ -4,6 +4,8 @@ import gzip
 import itertools
 import json
 from pathlib import Path
+from urllib.parse import unquote, urlsplit
+from urllib.request import url2pathname
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
@@ -169,11 +171,11 @@ def test_in_print_the_figure_stands_without_its_controls(page_name, visit):
 def test_internal_links_lead_somewhere(page_name, visit):
     page = visit(page_name)
     links = page.locator("a[href]").evaluate_all("all => all.map(a => a.href)")
-    here = f"file://{SITE}/"
+    here = f"{SITE.as_uri()}/"
     for link in {link for link in links if link.startswith("file:")}:
         assert link.startswith(here), link
         path, _, anchor = link.removeprefix(here).partition("#")
-        target = SITE / path
+        target = SITE / unquote(path)
         assert target.is_file(), link
         if anchor and target.suffix == ".html":
             assert f'id="{anchor}"' in target.read_text(encoding="utf-8"), link
@@ -195,7 +197,8 @@ def test_pages_are_light(page_name, visit):
         url.partition("?")[0].partition("#")[0] for url in page.requests if url.startswith("file:")
     }
     sizes = {
-        url: len(gzip.compress(Path(url.removeprefix("file://")).read_bytes())) for url in files
+        url: len(gzip.compress(Path(url2pathname(urlsplit(url).path)).read_bytes()))
+        for url in files
     }
     own = sum(size for url, size in sizes.items() if url.endswith(".html") or "/_frames/" in url)
     assert own <= OWN_LIMIT
