@@ -68,7 +68,8 @@ def schedule(system: LinearGaussianSystem, T: int) -> Schedule:
         if t > 0:
             gains[t] = predicted[t - 1] @ system.C / variances[t - 1]
             P = joseph_update(predicted[t - 1], gains[t], system.C, system.R)
-        filtered[t], predicted[t] = P, system.A @ P @ system.A.T + system.Q
+        ahead = system.A @ P @ system.A.T + system.Q
+        filtered[t], predicted[t] = P, (ahead + ahead.T) / 2
         variances[t] = system.C @ predicted[t] @ system.C + system.R
         _check_step(system, t, predicted[t], variances[t])
     return Schedule(gains, filtered, predicted, variances)

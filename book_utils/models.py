@@ -366,15 +366,6 @@ def _stacked_linear(p: Parameters, name: str, x: Tensor) -> Tensor:
     return torch.baddbmm(p[f"{name}.bias"].unsqueeze(1), x, p[f"{name}.weight"].mT)
 
 
-# The forecasters that chapter 7 compares, by name: from a seed to a model.
-FORECASTERS: dict[str, Callable[[int], nn.Module]] = {
-    "transformer": lambda seed: CausalTransformer(seed=seed),
-    "SSM": lambda seed: DiagonalSSM(seed=seed),
-    "small transformer": lambda seed: CausalTransformer(d=8, d_ff=34, seed=seed),
-    "large SSM": lambda seed: DiagonalSSM(n=95, seed=seed),
-}
-
-
 def clamped_decays(logits: Tensor) -> Tensor:
     r"""Decays $a = \mathrm{clip}(\sigma(\theta), 10^{-4}, 1-10^{-4})$, entry by entry.
 

@@ -4,6 +4,7 @@ import functools
 
 import numpy as np
 import pytest
+import scipy.stats
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -19,6 +20,7 @@ from book_utils.evaluation import (
     mean_forecast,
     open_loop_mse,
     open_loop_rollout,
+    paired_bootstrap,
     pooled_attention_by_lag,
     pooled_uniform_baseline,
     teacher_forced_mse,
@@ -438,3 +440,57 @@ UNIFORM = np.tril(np.ones((3, 3))) / np.arange(1, 4)[:, None]
 def test_bad_input(call, error, message):
     with pytest.raises(error, match=message):
         call()
+
+
+def test_bootstrap_of_learners_that_differ_by_a_constant():
+    errors = np.random.default_rng(0).normal(size=(5, 40)) ** 2
+    found = paired_bootstrap(errors + 0.25, errors)
+    assert (found.value, found.low, found.high) == pytest.approx((0.25, 0.25, 0.25))
+
+
+def test_bootstrap_interval_has_the_width_of_the_two_way_variance():
+    # d_si = a_s + b_i: the mean of a resample varies by var(a)/S + var(b)/N.
+    rng = np.random.default_rng(1)
+    a, b = rng.normal(size=(12, 1)), rng.normal(size=(1, 300)) * 2
+    found = paired_bootstrap(a + b, np.zeros((12, 300)), 2, resamples=4000)
+    deviation = np.sqrt(a.var() / 12 + b.var() / 300)
+    assert found.value == pytest.approx(a.mean() + b.mean())
+    assert (found.high - found.low) / 2 == pytest.approx(1.96 * deviation, rel=0.06)
+
+
+def test_bootstrap_is_paired_and_agrees_with_scipy_where_the_seeds_agree():
+    rng = np.random.default_rng(3)
+    hard = rng.normal(size=200) ** 2 * 10  # what is hard for one is hard for the other
+    first, second = hard + rng.normal(size=200) * 0.1, hard
+    ours = paired_bootstrap(np.tile(first, (2, 1)), np.tile(second, (2, 1)), 4, resamples=4000)
+    theirs = scipy.stats.bootstrap(
+        (first - second,), np.mean, method="percentile", n_resamples=4000, rng=5
+    ).confidence_interval
+    assert ours.low == pytest.approx(theirs.low, abs=2e-3)
+    assert ours.high == pytest.approx(theirs.high, abs=2e-3)
+    swapped = paired_bootstrap(np.tile(second, (2, 1)), np.tile(first, (2, 1)), 4, resamples=4000)
+    assert (swapped.low, swapped.high) == pytest.approx((-ours.high, -ours.low))
+
+
+def test_bootstrap_level_and_seed():
+    errors = np.random.default_rng(0).normal(size=(2, 4, 30)) ** 2
+    narrow = paired_bootstrap(*errors, 7, level=0.5)
+    wide = paired_bootstrap(*errors, 7, level=0.99)
+    assert wide.low < narrow.low < narrow.value < narrow.high < wide.high
+    assert narrow == paired_bootstrap(*errors, 7, level=0.5)
+
+
+@pytest.mark.parametrize(
+    ("args", "options", "message"),
+    [
+        ((np.ones((3, 4)), np.ones((3, 5))), {}, r"shape \(S, N\)"),
+        ((np.ones(4), np.ones(4)), {}, r"shape \(S, N\)"),
+        ((np.ones((1, 4)), np.ones((1, 4))), {}, "S, N ≥ 2"),
+        ((np.full((2, 4), np.nan), np.ones((2, 4))), {}, "first"),
+        ((np.ones((2, 4)), np.ones((2, 4))), {"level": 1.0}, "level"),
+        ((np.ones((2, 4)), np.ones((2, 4))), {"resamples": 0}, "resamples"),
+    ],
+)
+def test_bootstrap_refuses(args, options, message):
+    with pytest.raises(ValueError, match=message):
+        paired_bootstrap(*args, **options)

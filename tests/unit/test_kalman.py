@@ -249,9 +249,34 @@ def test_covariances_stay_symmetric_and_positive(q, r):
     system = LinearGaussianSystem(process_std=q, observation_std=r, initial_std=10.0)
     schedule = kalman.schedule(system, 5_000)
     for P in (schedule.filtered, schedule.predicted):
-        assert abs(P - P.transpose(0, 2, 1)).max() < 1e-12
+        assert np.array_equal(P, P.transpose(0, 2, 1))
         assert np.linalg.eigvalsh(P).min() > -1e-18
     assert (schedule.variances >= system.R).all()
+
+
+@pytest.mark.parametrize(("q", "r"), [(0.05, 1e-8), (1e-6, 0.1)])
+def test_covariances_stay_positive_definite_over_a_hundred_thousand_steps(q, r):
+    system = LinearGaussianSystem(process_std=q, observation_std=r)
+    schedule = kalman.schedule(system, 100_000)
+    for P in (schedule.filtered, schedule.predicted):
+        values = np.linalg.eigvalsh(P)
+        assert (values[:, 0] > 0).all()
+        assert np.array_equal(P, P.transpose(0, 2, 1))
+    steady = kalman.steady_predictor(system)
+    np.testing.assert_allclose(schedule.predicted[-1], steady.covariance, rtol=1e-6, atol=1e-18)
+
+
+@pytest.mark.parametrize("q", [0.02, 0.05, 0.1])
+def test_an_exact_sensor_leaves_one_direction_in_doubt(q):
+    # As r → 0 a reading pins C s down: C P C' goes to zero like r², while across C doubt remains.
+    spread = []
+    for r in (1e-3, 1e-5):
+        P = kalman.schedule(LinearGaussianSystem(process_std=q, observation_std=r), 200).filtered
+        C = LinearGaussianSystem().C
+        assert C @ P[-1] @ C == pytest.approx(r**2, rel=1e-2)
+        spread.append(np.trace(P[-1]))
+    assert spread[0] == pytest.approx(spread[1], rel=1e-2)
+    assert spread[0] > q**2
 
 
 def test_without_process_noise_a_stable_system_is_known_in_the_end():
