@@ -1,16 +1,26 @@
-"""Exercises that answer back: ``check("red_object.weights", my_function)`` says what is off.
+"""Exercises that answer back: ``check("attention.causal", my_function)`` says what is off.
 
-The part of a name before the dot is the chapter; its exercises live in the module of that name in
-this package. A checker tests properties of an answer on inputs of its own; it never compares code.
+``hint`` and ``solution`` take the same names. The part before the dot is the chapter; its checkers
+and hints live in the module of that name in this package, its solutions in
+``solutions/<chapter>.md``. A checker tests properties of an answer on inputs of its own; it never
+compares code.
 """
 
 from __future__ import annotations
 
+import contextlib
 import copy
+import functools
 import importlib
+import inspect
+import io
 import pkgutil
-from collections.abc import Callable
+import re
+import reprlib
+import warnings
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from importlib import resources
 from types import ModuleType
 from typing import Any
 
@@ -44,11 +54,23 @@ class Verdict:
         return self.message
 
 
-class Hint(str):
-    """A text that a notebook shows without quotation marks."""
+class Text(str):
+    """Markdown: a notebook renders it, a terminal shows it without quotation marks."""
 
     def __repr__(self) -> str:
         return str(self)
+
+    def _repr_markdown_(self) -> str:
+        return str(self)
+
+
+class Solution(Text):
+    """An explanation with its code; ``.code`` is the code alone, as a string."""
+
+    @property
+    def code(self) -> str:
+        """The Python of the solution, which defines the name that the stub defines."""
+        return "\n".join(re.findall(r"```python\n(.*?)```", self, re.DOTALL))
 
 
 _EXERCISES: dict[str, Exercise] = {}
@@ -83,13 +105,33 @@ def check(name: str, answer: Any) -> Verdict:
         return Verdict(False, f"Not yet. {wrong}")
 
 
-def hint(name: str) -> Hint:
-    """A nudge for the exercise `name`.
+def hint(name: str) -> Text:
+    """A nudge for the exercise `name`, the one that its page folds away.
 
     Raises:
         ValueError: there is no exercise of that name.
     """
-    return Hint(find(name).hint)
+    return Text(find(name).hint)
+
+
+def solution(name: str) -> Solution:
+    """The solution of the exercise `name`, the one that its page folds away.
+
+    Raises:
+        ValueError: there is no exercise of that name.
+    """
+    chapter, _, short = find(name).name.partition(".")
+    return solutions(chapter)[short]
+
+
+@functools.cache
+def solutions(chapter: str) -> dict[str, Solution]:
+    """All solutions of a chapter by their names without the chapter, in the order of its text."""
+    file = resources.files(__name__) / "solutions" / f"{chapter}.md"
+    _, *parts = re.split(r"^## (\w+)\n", file.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    return {
+        name: Solution(text.strip()) for name, text in zip(parts[::2], parts[1::2], strict=True)
+    }
 
 
 def find(name: str) -> Exercise:
@@ -122,22 +164,44 @@ def load(chapter: str) -> ModuleType:
 
 
 def call(answer: Any, *inputs: Any) -> Any:
-    """The reader's function at copies of `inputs`, an error inside it told as a wrong answer.
+    """What the reader's function returns for copies of `inputs`.
+
+    The function may overwrite its inputs and may print; warnings are for the checker to judge.
 
     Raises:
-        Wrong: the answer is not a function, or it failed.
+        Wrong: the answer is not a plain function, it failed, or it returned nothing.
         NotImplementedError: the stub has not been filled in.
     """
     if not callable(answer):
         raise Wrong(f"A function is needed here, but the answer is {type(answer).__name__}.")
+    printed = io.StringIO()
     try:
-        return answer(*copy.deepcopy(inputs))
+        with contextlib.redirect_stdout(printed), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            result = answer(*copy.deepcopy(inputs))
     except NotImplementedError as error:
         if "not implemented for" not in str(error):  # torch's words for a dtype it cannot use
             raise
-        raise Wrong(f"Your function stopped with {type(error).__name__}: {error}.") from error
+        raise Wrong(_stopped(error)) from error
     except (Exception, SystemExit) as error:
-        raise Wrong(f"Your function stopped with {type(error).__name__}: {error}.") from error
+        raise Wrong(_stopped(error)) from error
+    finally:
+        print(printed.getvalue(), end="")
+    if inspect.iscoroutine(result):
+        result.close()
+        raise Wrong("Your function is asynchronous; define it with def instead of async def.")
+    if inspect.isgenerator(result) or inspect.isasyncgen(result):
+        raise Wrong("Your function yields its results one by one; collect them and return them.")
+    if result is None and printed.getvalue():
+        raise Wrong("Your function prints its result and returns None; return it instead.")
+    if result is None:
+        raise Wrong("Your function returned None; is a return statement missing?")
+    return result
+
+
+def _stopped(error: BaseException) -> str:
+    text = str(error).strip().rstrip(".")
+    return f"Your function stopped with {type(error).__name__}{f': {text}' if text else ''}."
 
 
 def number(answer: Any) -> float:
@@ -152,7 +216,8 @@ def number(answer: Any) -> float:
     try:
         value = _real(answer)
     except (TypeError, ValueError, RuntimeError, OverflowError):
-        raise Wrong(f"A single number is needed here, but the answer is {answer!r}.") from None
+        shown = reprlib.repr(answer)
+        raise Wrong(f"A single number is needed here, but the answer is {shown}.") from None
     if value.size != 1:
         raise Wrong(f"A single number is needed here, but the answer has {value.size} of them.")
     if not np.isfinite(value).all():
@@ -160,30 +225,100 @@ def number(answer: Any) -> float:
     return float(value.item())
 
 
-def array(result: Any, shape: tuple[int, ...]) -> np.ndarray:
-    """What the reader's function returned, as a finite numpy array of the shape that is needed.
+def array(
+    result: Any, shape: tuple[int, ...], what: str = "The result", *, finite: bool = True
+) -> np.ndarray:
+    """What the reader's function returned, as a numpy array of the shape that is needed.
+
+    Args:
+        result: what it returned.
+        shape: the shape that is needed.
+        what: what to call the result in a message.
+        finite: whether NaN and infinity are wrong (otherwise the caller looks for them).
 
     Raises:
-        Wrong: nothing was returned, the shape is another, or there are NaNs.
+        Wrong: it is no array of numbers, has another shape, or is not finite.
     """
-    if result is None:
-        raise Wrong("Your function returned None; is a return statement missing?")
     try:
         found = _real(result)
     except (TypeError, ValueError, RuntimeError, OverflowError):
-        raise Wrong(f"An array of numbers is needed, but got {type(result).__name__}.") from None
+        raise Wrong(
+            f"{what} should be an array of numbers, but is {type(result).__name__}."
+        ) from None
     if found.shape != shape:
-        raise Wrong(f"The result should have shape {shape}, but has {found.shape}.")
-    if not np.isfinite(found).all():
-        raise Wrong("The result holds NaN or infinity.")
+        raise Wrong(f"{what} should have shape {shape}, but has {found.shape}.")
+    if finite and np.isnan(found).any():
+        raise Wrong(f"{what} holds NaN: somewhere 0 is divided by 0, or ∞ by ∞.")
+    if finite and np.isinf(found).any():
+        raise Wrong(f"{what} holds infinity: a division by zero, or an overflow.")
     return found
+
+
+def parts(result: Any, wanted: Sequence[tuple[str, tuple[int, ...]]]) -> list[np.ndarray]:
+    """Several arrays that were returned together: in a tuple, a list, or as the rows of an array.
+
+    Args:
+        result: what the reader's function returned.
+        wanted: what each part is called, and its shape.
+
+    Raises:
+        Wrong: there are more or fewer parts, or one of them is not what `array` needs.
+    """
+    result = rows(result)
+    if not isinstance(result, tuple | list) or len(result) != len(wanted):
+        names = ", ".join(name for name, _ in wanted)
+        count = {2: "two", 3: "three", 4: "four"}[len(wanted)]
+        raise Wrong(f"Return {count} things together, in this order: {names}.")
+    return [
+        array(part, shape, f"Of what is returned, {name}")
+        for part, (name, shape) in zip(result, wanted, strict=True)
+    ]
+
+
+def rows(result: Any) -> Any:
+    """An array or tensor as the list of its rows; anything else as it is."""
+    plain = detached(result)
+    return list(plain) if isinstance(plain, np.ndarray) and plain.ndim else plain
+
+
+def detached(result: Any) -> Any:
+    """A torch tensor as a numpy array; anything else as it is."""
+    return result.detach().cpu().numpy() if hasattr(result, "detach") else result
+
+
+def shape_of(result: Any) -> tuple[int, ...] | None:
+    """The shape of what was returned; None where it is no array."""
+    try:
+        return np.shape(detached(result))
+    except (TypeError, ValueError, RuntimeError):
+        return None
+
+
+def close(a: Any, b: Any, tolerance: float = 1e-6) -> bool:
+    """Whether two arrays have one shape and (nearly) the same entries."""
+    a, b = np.asarray(a), np.asarray(b)
+    return a.shape == b.shape and bool(np.allclose(a, b, rtol=tolerance, atol=tolerance))
+
+
+def explain(found: Any, mistakes: Iterable[tuple[Any, str]], otherwise: str) -> None:
+    """Raise `Wrong` with the reason of the first mistake that gives what was found.
+
+    Args:
+        found: the reader's result, which is not right.
+        mistakes: pairs of what a typical mistake gives, and the sentence that puts it right.
+        otherwise: what to say if it is none of them.
+    """
+    for value, why in mistakes:
+        if close(found, value):
+            raise Wrong(why)
+    raise Wrong(otherwise)
 
 
 def _real(answer: Any) -> np.ndarray:
     """Numbers, arrays, lists and torch tensors as one float array."""
-    if hasattr(answer, "detach"):
-        answer = answer.detach().cpu()
-    found = np.asarray(answer)
+    if answer is None:
+        raise TypeError("None is no number")
+    found = np.asarray(detached(answer))
     if np.iscomplexobj(found):
         raise Wrong("Real numbers are needed here, but the answer is complex.")
     return found.astype(float)

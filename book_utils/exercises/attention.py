@@ -7,36 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from . import Wrong, array, call, exercise, number
+from . import Wrong, array, call, close, exercise, explain, number, shape_of
 
 
 def _softmax(scores: np.ndarray) -> np.ndarray:
     exponentials = np.exp(scores - scores.max(axis=-1, keepdims=True))
     return exponentials / exponentials.sum(axis=-1, keepdims=True)
-
-
-def _close(a: Any, b: Any, tolerance: float = 1e-6) -> bool:
-    return bool(np.allclose(a, b, rtol=tolerance, atol=tolerance))
-
-
-def _explain(found: Any, mistakes: list[tuple[Any, str]]) -> None:
-    """Raise `Wrong` with the reason of the first typical mistake that `found` equals."""
-    for wrong, why in mistakes:
-        if np.shape(wrong) == np.shape(found) and _close(found, wrong):
-            raise Wrong(why)
-
-
-def _plain(result: Any) -> Any:
-    """A torch tensor without its gradient; anything else as it is."""
-    return result.detach() if hasattr(result, "detach") else result
-
-
-def _numbers(result: Any) -> np.ndarray:
-    """The result's numbers, NaN and all; none where it is no array of numbers (`array` says so)."""
-    try:
-        return np.asarray(_plain(result)).astype(complex)
-    except (TypeError, ValueError, RuntimeError):
-        return np.empty(0)
 
 
 @exercise(
@@ -104,7 +80,7 @@ def largest_d_ff(answer: Any) -> str:
         (lambda d, budget, left, unit: budget // unit,
          "Attention and the norms have to fit in the budget as well."),
     ):  # fmt: skip
-        if _close(found, all_cases(rule)):
+        if close(found, all_cases(rule)):
             raise Wrong(why)
     at = next(i for i, (a, b) in enumerate(zip(found, right, strict=True)) if a != b)
     raise Wrong(f"For d = {cases[at][0]} and a budget of {cases[at][1]} it gives {found[at]:g}.")
@@ -123,10 +99,10 @@ def score_std(answer: Any) -> str:
         cov_q, cov_k = a @ a.T, b @ b.T + np.eye(d_k)
         found = number(call(answer, cov_q, cov_k))
         variance = float(np.trace(cov_q @ cov_k))
-        if _close(found, math.sqrt(variance / d_k)):
+        if close(found, math.sqrt(variance / d_k)):
             continue
         diagonal = float(np.diag(cov_q) @ np.diag(cov_k))
-        _explain(
+        explain(
             found,
             [
                 (variance / d_k, "That is the variance; take its square root."),
@@ -139,8 +115,8 @@ def score_std(answer: Any) -> str:
                  "The trace of a product is not the product of the traces."),
                 (1.0, "That holds for covariance matrices that are the identity."),
             ],
+            f"For two covariance matrices of width {d_k} it gives {found:.4f}.",
         )  # fmt: skip
-        raise Wrong(f"For two covariance matrices of width {d_k} it gives {found:.4f}.")
     return "For two identity matrices it is 1, at any width."
 
 
@@ -154,22 +130,29 @@ def softmax_gradient(answer: Any) -> str:
     rng = np.random.default_rng(1)
     for n in (2, 5, 9):
         w, g = _softmax(rng.normal(size=n)), rng.normal(size=n)
-        found = array(_plain(call(answer, w.copy(), g.copy())), (n,))
-        if _close(found, w * (g - w @ g)):
+        found = array(call(answer, w, g), (n,))
+        if close(found, w * (g - w @ g)):
             continue
-        _explain(
+        explain(
             found,
             [
                 (w * g, "The second term of (1.12) is missing."),
+                (w * (w @ g), "The first term of (1.12) is missing."),
+                (-w * (w @ g), "The first term of (1.12) is missing."),
+                (w * g - w @ g,
+                 "w wᵀ g is the *vector* w times the number wᵀg. You subtract the bare number, and numpy "
+                 "subtracts it from every entry alike."),
+                (w * g - (w * w) @ g,
+                 "w * w is not w wᵀ: subtracted from diag(w), numpy repeats it in every row. The outer "
+                 "product is np.outer(w, w)."),
                 (w * (1 - w) * g,
                  "Only the diagonal of J is used; a score changes all the other weights too."),
                 (w * (w @ g - g), "The sign is turned round."),
                 (g - w @ g, "The factor w in front is missing."),
                 (w * (g - g.mean()), "Subtract the weighted mean wᵀg, not the plain mean of g."),
-                (w * g - w**2 * g, "w wᵀ g is w times the number wᵀg, not w² times g."),
             ],
+            f"For {n} tokens the result is off by up to {_gap(found, w * (g - w @ g))}.",
         )  # fmt: skip
-        raise Wrong(f"For {n} tokens the result is off by up to {_gap(found, w * (g - w @ g))}.")
     return "It costs n operations where the matrix would cost n²."
 
 
@@ -186,38 +169,56 @@ def _gap(found: np.ndarray, right: np.ndarray) -> str:
 def causal(answer: Any) -> str:
     """Causal attention of queries (T, d_k), keys (T, d_k) and values (T, d_v)."""
     rng = np.random.default_rng(2)
-    for T, d_k, d_v in ((1, 2, 1), (5, 3, 2), (6, 1, 4)):
+    for T, d_k, d_v in ((5, 3, 2), (1, 2, 1), (6, 1, 4)):
         Q, K, V = rng.normal(size=(T, d_k)), rng.normal(size=(T, d_k)), rng.normal(size=(T, d_v))
-        with np.errstate(all="ignore"):
-            result = _plain(call(answer, Q.copy(), K.copy(), V.copy()))
-        if np.isnan(_numbers(result)).any():
-            raise Wrong("Some rows are NaN: a query with nothing to look at. Row 0 may see itself.")
-        found = array(result, (T, d_v))
+        result = call(answer, Q, K, V)
+        if d_v != T and shape_of(result) == (T, T):
+            raise Wrong("Those are the weights; the outputs are the weights times V.")
+        found = array(result, (T, d_v), finite=False)
+        if not np.isfinite(found).all():
+            raise Wrong(_why_not_finite(~np.isfinite(found).all(axis=1)))
         scores, allowed = Q @ K.T / math.sqrt(d_k), np.tril(np.ones((T, T), dtype=bool))
         right = _softmax(np.where(allowed, scores, -np.inf)) @ V
-        if _close(found, right):
+        if close(found, right):
             continue
-        unscaled = np.where(allowed, scores * math.sqrt(d_k), -np.inf)
-        _explain(
+
+        def hidden(scores: np.ndarray, allowed: np.ndarray = allowed) -> np.ndarray:
+            return _softmax(np.where(allowed, scores, -np.inf))
+
+        inverted = "The mask is inverted: each row looks at the future, where it should be hidden."
+        explain(
             found,
             [
                 (_softmax(scores) @ V, "There is no mask: row 0 sees the future."),
-                (_softmax(np.where(allowed.T, scores, -np.inf)) @ V,
+                (hidden(scores, allowed.T) @ V,
                  "The mask is turned round: each row sees the future and not the past."),
+                *((_softmax(np.where(allowed, low, scores)) @ V, inverted) for low in (-1e9, -1e4, 0)),
                 (_softmax(scores * allowed) @ V,
                  "Hidden scores are set to 0, but e⁰ = 1 is still a share of the weight."),
                 (np.where(allowed, _softmax(scores), 0) @ V,
                  "The weights are cut after the softmax and no longer sum to one."),
-                (_softmax(unscaled) @ V, "The scores are not divided by √d_k."),
-                (_softmax(np.where(allowed, scores / math.sqrt(d_k), -np.inf)) @ V,
+                (hidden(scores * math.sqrt(d_k)) @ V, "The scores are not divided by √d_k."),
+                (hidden(scores / math.sqrt(d_k)) @ V,
                  "The scores are divided by d_k; the scale is its square root."),
+                (hidden(scores * math.sqrt(d_k / T)) @ V,
+                 "The scores are divided by √T, the number of tokens; use √d_k."),
                 (_columns(scores, allowed) @ V,
                  "The softmax runs down the columns; each *row* must sum to one."),
             ],
+            f"For T = {T} the outputs are off by up to {_gap(found, right)}.",
         )  # fmt: skip
-        raise Wrong(f"For T = {T} the outputs are off by up to {_gap(found, right)}.")
     _check_large_scores(answer)
     return "Five lines, and you could have written the library."
+
+
+def _why_not_finite(rows: np.ndarray) -> str:
+    """What a mask has hidden, from the rows that have no finite output."""
+    if rows[-1] and not rows[:-1].any() and len(rows) > 1:
+        return (
+            "The last row is NaN: it may see every token, and yet has nothing to look at. The mask is "
+            "inverted; hide the scores where it is False."
+        )
+    return "Some rows are NaN: a query with nothing to look at. Row 0 may see itself."
 
 
 def _check_large_scores(answer: Any) -> None:
@@ -227,14 +228,14 @@ def _check_large_scores(answer: Any) -> None:
         ([-2000.0, 0.0, 3000.0], [[1, 0, 0], [0, 1, 0], [0, 0, 1]]),
     ):
         n = len(keys)
-        with np.errstate(all="ignore"):
-            found = call(answer, np.ones((n, 1)), np.array(keys)[:, None], np.eye(n))
-        if not np.isfinite(_numbers(found)).all():
+        result = call(answer, np.ones((n, 1)), np.array(keys)[:, None], np.eye(n))
+        found = array(result, (n, n), finite=False)
+        if not np.isfinite(found).all():
             raise Wrong(
                 "Large scores overflow, or all of a row's exponentials are 0: subtract each row's own "
                 "maximum, over the keys that it may see, first."
             )
-        if not _close(array(_plain(found), (n, n)), expected):
+        if not close(found, expected):
             raise Wrong(
                 f"With scores of {keys} in every row the weights should be 0 and 1: hide a score "
                 "with −∞, not with a finite number."
@@ -256,10 +257,10 @@ def rotary_score(answer: Any) -> str:
     rng = np.random.default_rng(3)
     for s, t, omega in ((0, 0, 0.7), (2, 5, 0.3), (9, 4, 1.0), (100, 103, 0.3)):
         q, k = rng.normal(size=(2, 2))
-        found = number(_plain(call(answer, q.copy(), k.copy(), s, t, omega)))
-        if _close(found, _turned(q, k, omega * (t - s))):
+        found = number(call(answer, q, k, s, t, omega))
+        if close(found, _turned(q, k, omega * (t - s))):
             continue
-        _explain(
+        explain(
             found,
             [
                 (_turned(q, k, omega * (s - t)),
@@ -273,8 +274,8 @@ def rotary_score(answer: Any) -> str:
                  "A rotation mixes the two coordinates; a factor cos is not enough."),
                 (_turned(q, k, omega * (t - s)) / math.sqrt(2), "Leave out the factor 1/√d_k."),
             ],
+            f"For s = {s}, t = {t} and ω = {omega} it gives {found:.4f}.",
         )  # fmt: skip
-        raise Wrong(f"For s = {s}, t = {t} and ω = {omega} it gives {found:.4f}.")
     return "It is the same at (100, 103) as at any other pair three steps apart."
 
 
@@ -294,10 +295,10 @@ def another_row(answer: Any) -> str:
     rng = np.random.default_rng(4)
     for n, d_v in ((3, 1), (6, 2), (9, 4)):
         w, v = _softmax(0.3 * rng.normal(size=n)), rng.normal(size=(n, d_v))
-        found = array(_plain(call(answer, w.copy(), v.copy())), (n,))
-        if not _close(found.sum(), 1.0):
+        found = array(call(answer, w, v), (n,))
+        if not close(found.sum(), 1.0):
             raise Wrong(f"The new weights sum to {found.sum():.4f}; they should sum to one.")
-        if not _close(found @ v, w @ v):
+        if not close(found @ v, w @ v):
             raise Wrong(
                 f"The output changes by up to {_gap(found @ v, w @ v)}; move along a direction u "
                 "with uᵀv = 0."

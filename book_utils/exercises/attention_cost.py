@@ -7,11 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from . import Wrong, array, call, exercise, number
-
-
-def _close(a: Any, b: Any, tolerance: float = 1e-8) -> bool:
-    return bool(np.allclose(a, b, rtol=tolerance, atol=tolerance))
+from . import Wrong, array, call, close, exercise, explain, number, parts, shape_of
 
 
 @exercise(
@@ -23,9 +19,13 @@ def cache(answer: Any) -> str:
     """Megabytes of a KV cache after ten minutes at 30 Hz."""
     value, right = number(answer), 147.456
     for wrong, why in (
-        (right / 2, "Half of it is missing: keys and values are both stored."),
-        (right / 4, "That counts numbers; each has 4 bytes."),
-        (right / 8, "The 8 heads are missing, or you counted bits the wrong way."),
+        (
+            right / 2,
+            "Half of it is missing: keys and values are both stored, and a 32-bit number has 4 bytes.",
+        ),
+        (right / 4, "A factor of 4 is missing: the 4 layers, or the 4 bytes of a number."),
+        (right / 8, "A factor of 8 is missing: the 8 heads, or the bytes of both keys and values."),
+        (right / 32, "A factor of 32 is missing: each head is 32 wide."),
         (right / 60, "Ten minutes are 600 seconds, so 18,000 tokens."),
         (right * 8, "That is in bits; 32 bits are 4 bytes."),
         (right * 1e6, "That is in bytes; divide by 10⁶."),
@@ -84,21 +84,24 @@ def combine(answer: Any) -> str:
         scores = [rng.normal(size=4), rng.normal(size=3) + shift]
         values = [rng.normal(size=(4, 2)), rng.normal(size=(3, 2))]
         both = [report(s, v) for s, v in zip(scores, values, strict=True)]
-        with np.errstate(all="ignore"):
-            result = call(answer, *both)
-        if not isinstance(result, tuple | list) or len(result) != 3:
-            raise Wrong("Return three things: the maximum, the sum ℓ and the weighted sum u.")
-        m, total, u = number(result[0]), number(result[1]), array(result[2], (2,))
+        wanted = (("the maximum m", ()), ("the sum ℓ", ()), ("the weighted sum u", (2,)))
+        m, total, u = parts(call(answer, *both), wanted)
         right = report(np.concatenate(scores), np.concatenate(values))
-        if _close(m, right[0]) and _close(total, right[1]) and _close(u, right[2]):
+        if close(m, right[0]) and close(total, right[1]) and close(u, right[2]):
             continue
-        if _close(m, min(both[0][0], both[1][0])) and not _close(m, right[0]):
+        if close(m, min(both[0][0], both[1][0])) and not close(m, right[0]):
             raise Wrong("The first entry should be the larger of the two maxima.")
-        if _close(u / total, right[2] / right[1]):
+        if close(u / total, right[2] / right[1]):
             raise Wrong("The readout u/ℓ is right, but m is not the maximum that ℓ is relative to.")
-        if _close(total, both[0][1] + both[1][1]):
+        if close(u, right[2] / right[1]):
+            raise Wrong(
+                "u is divided by ℓ already; report the sums, so that they can be combined again."
+            )
+        if close(total, both[0][1] + both[1][1]):
+            if close(parts(call(answer, both[1], both[0]), wanted)[1], right[1]):
+                raise Wrong("Only one of the two is rescaled; either may hold the smaller maximum.")
             raise Wrong("The sums are added as they are; each is relative to its own maximum.")
-        if _close(u, right[2]) or _close(total, right[1]):
+        if close(u, right[2]) or close(total, right[1]):
             raise Wrong("One of ℓ and u is right; rescale the other in the same way.")
         raise Wrong("Check the factors: e^(m − new maximum), which is never above one.")
     return "Reports can be combined in any grouping, so the keys may lie on many machines."
@@ -112,29 +115,42 @@ def combine(answer: Any) -> str:
 def chunk_mask(answer: Any) -> str:
     """Mask of new queries over all cached keys."""
     for new, total in ((3, 7), (1, 5), (4, 4), (1, 1), (2, 9)):
-        found = array(call(answer, new, total), (new, total))
+        result = call(answer, new, total)
         row, column = np.arange(new)[:, None], np.arange(total)
-        right = column <= row + total - new
-        if np.array_equal(found, right):
+        if new != total:
+            if shape_of(result) == (total, total):
+                raise Wrong(
+                    "That is the mask of all tokens; only the last `new` rows are asked for."
+                )
+            if shape_of(result) == (total, new):
+                raise Wrong("Rows are new queries, columns are keys; yours is transposed.")
+        found = array(result, (new, total), finite=False)
+        if np.isneginf(found).any():
+            raise Wrong(
+                "Those are numbers to add to scores; a boolean mask is asked for, True where a query may "
+                "look."
+            )
+        first = total - new
+        right = column <= row + first
+        if close(found, right):
             continue
-        for wrong, why in (
-            (
-                column <= row,
-                "The rows start at position 0; a new query stands at total − new + i. With one new query "
-                "only the first key would be seen.",
-            ),
-            (np.ones_like(right), "Within the chunk a query still may not see later ones."),
-            (column < row + total - new, "A query may look at itself."),
-            (~right, "The mask is inverted: True should mean that it may look."),
-            (
-                column < total - new + 0 * row,
-                "The new tokens may see each other too, up to themselves.",
-            ),
-            (column >= row, "That looks at what comes later, not at what came before."),
-        ):
-            if np.array_equal(found, wrong):
-                raise Wrong(why)
-        raise Wrong(f"For new = {new}, total = {total} it gives {found.astype(int).tolist()}.")
+        explain(
+            found,
+            [
+                (column <= row,
+                 "The rows start at position 0; a new query stands at total − new + i. With one new query "
+                 "only the first key would be seen."),
+                (np.ones_like(right), "Within the chunk a query still may not see later ones."),
+                (column < row + first, "A query may look at itself."),
+                (column <= row + first + 1, "One too many: a query may not see the token right after it."),
+                (~right, "The mask is inverted: True should mean that it may look."),
+                (column < first + 0 * row, "The new tokens may see each other too, up to themselves."),
+                (column >= row, "That looks at what comes later, not at what came before."),
+                (column >= row + first, "That looks at what comes later, not at what came before."),
+                ((column >= first) & right, "The cached tokens may be seen too; that is what they are for."),
+            ],
+            f"For new = {new}, total = {total} it gives {found.astype(int).tolist()}.",
+        )  # fmt: skip
     return "One new query sees everything; a whole sequence of new ones gets the causal mask."
 
 
@@ -152,19 +168,27 @@ def layers(answer: Any) -> str:
             continue
         if k == 0:
             raise Wrong("For k = 0 one layer is needed: without a layer nothing is heard at all.")
-        if _close(found, exact):
+        if close(found, exact):
             raise Wrong("Layers are whole; round up.")
         if found == math.floor(exact):
             raise Wrong(f"For k = {k}, W = {W} it gives {found:g}, which reaches only lag "
                         f"{found * (W - 1):g}. Round up.")  # fmt: skip
-        if found == math.ceil(k / W) or _close(found, k / W):
+        if found == math.ceil(k / W) or close(found, k / W):
             raise Wrong(
                 "A layer reaches back W − 1 steps, not W: the token itself is in the window."
             )
         if found == math.ceil((k + 1) / W):
             raise Wrong("The windows of two layers share a token; each adds only W − 1 steps.")
         if found == right + 1:
-            raise Wrong(f"For k = {k}, W = {W} one layer fewer is enough.")
+            raise Wrong(
+                f"For k = {k}, W = {W} one layer fewer is enough: it reaches lag {right * (W - 1)}. Lag k "
+                "is k steps back, and the present token is lag 0."
+            )
+        if found == math.ceil((k - 1) / (W - 1)):
+            raise Wrong(f"For k = {k}, W = {W} it gives {found:g}, which reaches only lag "
+                        f"{found * (W - 1):g}.")  # fmt: skip
+        if found == right * (W - 1) + 1:
+            raise Wrong("That is how many tokens are heard; the number of layers is asked for.")
         raise Wrong(f"For k = {k}, W = {W} it gives {found:g}.")
     return "Ten minutes at 30 Hz through a window of 1024 take 18 layers, each of them a relay."
 
@@ -194,29 +218,32 @@ def merged(answer: Any) -> str:
             return e @ v / e.sum()
 
         scaled = scores / math.sqrt(d_k)
-        if _close(found, readout(np.repeat(scaled, repeat), np.repeat(values, repeat, axis=0))):
+        if close(found, readout(np.repeat(scaled, repeat), np.repeat(values, repeat, axis=0))):
             continue
         e = np.exp(scaled)
-        for wrong, why in (
-            (readout(scaled, values), "Each entry counts once; an entry for four tokens counts four times."),
-            (readout(scaled + counts, values), "The count is added to the score; add its logarithm."),
-            (readout(scaled * counts, values), "The score is multiplied by the count, which is not the same "
-             "as counting an exponential several times."),
-            (readout(scores + np.log(counts), values), "The scores are not divided by √d_k."),
-            (readout((scores + np.log(counts)) / math.sqrt(d_k), values),
-             "The logarithm is divided by √d_k too; add it afterwards."),
-            (e * counts @ values / e.sum(), "The weights do not sum to one: count below as well."),
-            (e @ values / (e @ counts), "The counts are missing above the fraction line."),
-            (readout(scaled - np.log(counts), values), "The sign of the logarithm is turned round."),
-        ):  # fmt: skip
-            if _close(found, wrong):
-                raise Wrong(why)
-        raise Wrong("It is not what attention over all the original tokens would give.")
+        counted = e * counts / (e @ counts)
+        explain(
+            found,
+            [
+                (readout(scaled, values), "Each entry counts once; one for four tokens counts four times."),
+                (readout(scaled + counts, values), "The count is added to the score; add its logarithm."),
+                (readout(scaled * counts, values), "The score is multiplied by the count, which is not the "
+                 "same as counting an exponential several times."),
+                (readout(scores + np.log(counts), values), "The scores are not divided by √d_k."),
+                (readout((scores + np.log(counts)) / math.sqrt(d_k), values),
+                 "The logarithm is divided by √d_k too; add it afterwards."),
+                (e * counts @ values / e.sum(), "The weights do not sum to one: count below as well."),
+                (e @ values / (e @ counts), "The counts are missing above the fraction line."),
+                (readout(scaled - np.log(counts), values), "The sign of the logarithm is turned round."),
+                (counted * counts @ values, "Counted twice: in the weights, and then in the values."),
+                (counts @ values / counts.sum(), "The scores do not enter at all."),
+            ],
+            "It is not what attention over all the original tokens would give.",
+        )  # fmt: skip
     large = np.array([[100.0, 0.0], [0.0, 1.0]])
-    with np.errstate(all="ignore"):
-        far = call(
-            answer, np.array([100.0, 0.0]), large, np.array([[3.0], [5.0]]), np.array([2.0, 1.0])
-        )
-    if not _close(np.nan_to_num(np.asarray(far, dtype=float), nan=-1.0), [3.0]):
+    result = call(
+        answer, np.array([100.0, 0.0]), large, np.array([[3.0], [5.0]]), np.array([2.0, 1.0])
+    )
+    if not close(array(result, (1,), finite=False), [3.0]):
         raise Wrong("Large scores overflow: subtract the largest before exponentiating.")
     return "And it survives scores in the thousands."

@@ -7,16 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from . import Wrong, array, call, exercise, number
+from . import Wrong, array, call, close, exercise, explain, number
 
 
 def _softmax(scores: np.ndarray) -> np.ndarray:
     exponentials = np.exp(scores - scores.max())
     return exponentials / exponentials.sum()
-
-
-def _close(a: Any, b: Any, tolerance: float = 1e-6) -> bool:
-    return bool(np.allclose(a, b, rtol=tolerance, atol=tolerance))
 
 
 @exercise(
@@ -61,40 +57,36 @@ def weights(answer: Any) -> str:
         query, keys = rng.normal(size=width), rng.normal(size=(n, width))
         found = array(call(answer, query, keys), (n,))
         scores = keys @ query
-        if _close(found, _softmax(scores / math.sqrt(width))):
+        if close(found, _softmax(scores / math.sqrt(width))):
             continue
-        if not _close(found.sum(), 1.0):
+        if not close(found.sum(), 1.0):
             raise Wrong(f"The weights should sum to one, but they sum to {found.sum():.3f}.")
-        if _close(found.max(), 1.0):
+        if close(found.max(), 1.0):
             raise Wrong("Everything goes to the best match: that is a hard lookup, not a softmax.")
-        for wrong, why in (
-            (scores, "The scores are not divided by √d_k."),
-            (scores / width, "The scores are divided by d_k instead of its square root."),
-            (
-                scores / math.sqrt(n),
-                "The scores are divided by √n, the number of tokens; use √d_k.",
-            ),
-            (
-                -scores / math.sqrt(width),
-                "The sign is turned round: the best match gets the least.",
-            ),
-        ):
-            if _close(found, _softmax(wrong)):
-                raise Wrong(why)
-        raise Wrong("The weights sum to one but are not the softmax of the scaled scores.")
-    large = array(_large(answer), (2,))
-    if not _close(large, [1.0, 0.0]):
+        explain(
+            found,
+            [
+                (_softmax(scores), "The scores are not divided by √d_k."),
+                (_softmax(scores / width), "The scores are divided by d_k instead of its square root."),
+                (_softmax(scores / math.sqrt(n)),
+                 "The scores are divided by √n, the number of tokens; use √d_k."),
+                (_softmax(-scores / math.sqrt(width)),
+                 "The sign is turned round: the best match gets the least."),
+                (np.abs(scores) / np.abs(scores).sum(),
+                 "Dividing by the sum is not enough: exponentiate the scores first."),
+                (scores / scores.sum(),
+                 "Dividing by the sum is not enough: exponentiate the scores first."),
+                (np.full(n, 1 / n), "All weights are equal; the scores must enter."),
+            ],
+            "The weights sum to one but are not the softmax of the scaled scores.",
+        )  # fmt: skip
+    result = call(answer, np.array([100.0, 0.0]), np.array([[100.0, 0.0], [0.0, 1.0]]))
+    large = array(result, (2,), finite=False)
+    if not np.isfinite(large).all():
+        raise Wrong("Large scores overflow: subtract the largest score before exponentiating.")
+    if not close(large, [1.0, 0.0]):
         raise Wrong("With scores near 7000 the weights should be 1 and 0.")
     return "It also survives scores in the thousands."
-
-
-def _large(answer: Any) -> Any:
-    """The answer at scores that overflow unless the largest is subtracted."""
-    with np.errstate(all="ignore"):
-        result = call(answer, np.array([100.0, 0.0]), np.array([[100.0, 0.0], [0.0, 1.0]]))
-    if not np.isfinite(np.asarray(result, dtype=float)).all():
-        raise Wrong("Large scores overflow: subtract the largest score before exponentiating.")
-    return result
 
 
 @exercise(
@@ -106,7 +98,7 @@ def margin(answer: Any) -> str:
     for weight, n in ((0.99, 3), (0.5, 10), (0.9, 1000)):
         found = number(call(answer, weight, n))
         odds = weight / (1 - weight)
-        if _close(found, math.log(odds * (n - 1))):
+        if close(found, math.log(odds * (n - 1))):
             continue
         for wrong, why in (
             (
@@ -116,6 +108,14 @@ def margin(answer: Any) -> str:
             (math.log(odds), "That is right for two tokens; the number of tokens must enter."),
             (odds * (n - 1), "That is e^m; take its logarithm."),
             (
+                math.log(odds / (n - 1)),
+                "More rivals need more margin: multiply by n − 1, do not divide.",
+            ),
+            (
+                math.log(weight * (n - 1)),
+                "What the rivals get is 1 − w; the odds are w/(1 − w), not w.",
+            ),
+            (
                 -math.log(odds * (n - 1)),
                 "The sign is turned round: a larger weight needs a larger margin.",
             ),
@@ -124,7 +124,7 @@ def margin(answer: Any) -> str:
                 "The exponential has base e, so the logarithm is natural.",
             ),
         ):
-            if _close(found, wrong):
+            if close(found, wrong):
                 raise Wrong(why)
         raise Wrong(f"For a weight of {weight} among {n} tokens it gives {found:.4f}.")
     return "A thousand tokens need only ln 500 ≈ 6.2 more than three do."
@@ -145,7 +145,7 @@ def duplicates(answer: Any) -> str:
         found = number(call(answer, np.array(match), np.array(other), m))
         values = np.array(match + other)
         scores = np.array([m] * len(match) + [0.0] * len(other))
-        if _close(found, _softmax(scores) @ values):
+        if close(found, _softmax(scores) @ values):
             continue
         first = _softmax(np.array([m] + [0.0] * len(other))) @ np.array([match[0], *other])
         split = (math.exp(m) * np.mean(match) + sum(other)) / (math.exp(m) + len(other))
@@ -159,7 +159,7 @@ def duplicates(answer: Any) -> str:
             (float(np.exp(scores) @ values), "The weights do not sum to one yet."),
             (float(values.mean()), "All tokens are weighted alike; the matches score m higher."),
         ):
-            if _close(found, wrong):
+            if close(found, wrong):
                 raise Wrong(why)
         raise Wrong(f"For matches {match}, others {other} and margin {m:.3f} it gives {found:.4f}.")
     return "As the margin grows, the readout tends to the mean of the matching values."
@@ -173,6 +173,15 @@ def duplicates(answer: Any) -> str:
 def nothing_score(answer: Any) -> str:
     """A score for the extra token that says "not here"."""
     b = number(answer)
+    if 27 < b < math.exp(8) / 9 - 2:
+        raise Wrong("That is a value for e^b; the score is b, so take the logarithm.")
+    if abs(b - math.log(27)) < 0.004:
+        raise Wrong(
+            "Nearly: there “nothing” gets just 0.9 of the weight for an absent colour, and it should "
+            "get more."
+        )
+    if b < 0:
+        raise Wrong("A negative score loses even against tokens that do not match at all.")
     present = math.exp(8) / (math.exp(8) + 2 + math.exp(min(b, 700.0)))
     absent = 1 / (1 + 3 * math.exp(-max(b, -700.0)))
     if absent <= 0.9:
@@ -209,14 +218,20 @@ def last_usable_age(answer: Any) -> str:
                 f"For decay {decay} and share {share} it gives {found:g}, but {decay}**{found:g} is "
                 f"{decay**found:.4f}, already below the share. One too late."
             )
-        if _close(found, exact):
+        if close(found, exact):
             raise Wrong(
                 f"Ages are whole steps; {found:.3f} is where the curve crosses. Round it down."
             )
-        if _close(found, 1 / exact) or found == math.floor(1 / exact):
+        if close(found, 1 / exact) or found == math.floor(1 / exact):
             raise Wrong("The two logarithms have changed places.")
         if found == math.floor(math.log(2) / -math.log(decay)):
             raise Wrong("That is the half-life; the share that is asked for may be another.")
+        if found == math.floor(1 / (1 - decay)):
+            raise Wrong("1/(1 − decay) is the time constant: the age at which 1/e is left.")
+        if found == math.floor((1 - share) / (1 - decay)):
+            raise Wrong(
+                "The decay is not a straight line; each step takes a share of what is left."
+            )
         raise Wrong(f"For decay {decay} and share {share} it gives {found:g}.")
     return (
         "Decay 0.99 holds one part in a hundred for 458 steps; decay 0.5 holds a tenth for three."

@@ -7,46 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from . import Wrong, array, call, exercise, number
-
-
-def _close(a: Any, b: Any, tolerance: float = 1e-6) -> bool:
-    return bool(np.allclose(a, b, rtol=tolerance, atol=tolerance))
-
-
-def _as_numpy(value: Any) -> Any:
-    return value.detach().cpu().numpy() if hasattr(value, "detach") else value
+from . import Wrong, array, call, close, detached, exercise, explain, number, parts, rows, shape_of
 
 
 def _is_complex(value: Any) -> bool:
     """Whether these are complex numbers; not where the value is no array of numbers."""
     try:
-        return bool(np.iscomplexobj(np.asarray(_as_numpy(value))))
+        return bool(np.iscomplexobj(np.asarray(detached(value))))
     except (TypeError, ValueError, RuntimeError):
         return False
-
-
-def _rows(value: Any) -> Any:
-    """An array or tensor as the list of its rows; anything else as it is."""
-    value = _as_numpy(value)
-    return list(value) if isinstance(value, np.ndarray) and value.ndim else value
-
-
-def _pair(
-    result: Any, shapes: tuple[tuple[int, ...], tuple[int, ...]]
-) -> tuple[np.ndarray, np.ndarray]:
-    """Two arrays returned together, in a tuple, a list or along an array's first axis."""
-    if result is None:
-        raise Wrong("Your function returned None; is a return statement missing?")
-    result = _rows(result)
-    if not isinstance(result, tuple | list) or len(result) != 2:
-        raise Wrong(
-            "Two things are needed: return them together, first the multiplier, then the write."
-        )
-    first, second = (
-        array(_as_numpy(part), shape) for part, shape in zip(result, shapes, strict=True)
-    )
-    return first, second
 
 
 @exercise(
@@ -91,43 +60,69 @@ def quarter_life(answer: Any) -> str:
 def zoh(answer: Any) -> str:
     """Exact multiplier and write of one mode, for any real a."""
     for a, b, dt in (
-        (-0.5, 1.5, 0.8), (-3.0, 2.0, 0.25), (0.4, -1.0, 0.7),
-        (-0.05, 1.0, 0.8), (1e-3, 2.0, 0.5), (-1e-5, 1.0, 3.0),
+        (-0.5, 1.5, 0.8), (-3.0, 2.0, 0.25), (0.4, -1.0, 0.7), (-0.05, 1.0, 0.8), (0.01, 2.0, 0.5),
     ):  # fmt: skip
         a_bar, b_bar = _pair(call(answer, a, b, dt), ((), ()))
         keep, write = math.exp(a * dt), b * math.expm1(a * dt) / a
-        if not _close(a_bar, keep):
+        if not close(a_bar, keep):
             raise Wrong(_why_multiplier(float(a_bar), a, b, dt))
-        if not _close(b_bar, write):
+        if not close(b_bar, write):
             raise Wrong(_why_write(float(b_bar), a, b, dt, write))
     try:
-        with np.errstate(divide="ignore", invalid="ignore"):
-            a_bar, b_bar = _pair(call(answer, 0.0, 2.0, 0.25), ((), ()))
+        a_bar, b_bar = _pair(call(answer, 0.0, 2.0, 0.25), ((), ()))
     except Wrong as wrong:
         raise Wrong(f"With a = 0 there is trouble: {wrong} Treat a = 0 on its own.") from None
-    if not (_close(a_bar, 1.0) and _close(b_bar, 0.5)):
+    if not (close(a_bar, 1.0) and close(b_bar, 0.5)):
         raise Wrong("With a = 0 the state just adds up: it keeps all of itself and writes bΔ.")
-    a_bar, b_bar = _pair(call(answer, -1e-10, 1.0, 1e-3), ((), ()))
-    if not _close(a_bar, 1.0):
-        raise Wrong(_why_multiplier(float(a_bar), -1e-10, 1.0, 1e-3))
-    if not abs(b_bar / 1e-3 - 1) < 1e-6:  # float32 has seven digits; e^z − 1 has three here
-        raise Wrong(
-            f"With aΔ = −1e-13 the write should be 0.001 to six digits, but it is {float(b_bar):.9f}: "
-            "e^z − 1 loses its digits there. Use np.expm1."
-        )
+    for exponent in range(-3, -14, -1):
+        _check_digits(answer, -(10.0**exponent))
     return "And it keeps its digits as aΔ shrinks."
 
 
+def _check_digits(answer: Any, z: float) -> None:
+    """Multiplier and write at a tiny aΔ = z, to the digits that their numbers have."""
+    result = call(answer, 2 * z, 2.0, 0.5)
+    a_bar, b_bar = (float(part) for part in _pair(result, ((), ())))
+    single = any("float32" in str(getattr(part, "dtype", "")) for part in (result, *rows(result)))
+    tolerance = 1e-6 if single else 1e-9  # of 7 digits, and of 16
+    keep, write = math.exp(z), math.expm1(z) / z
+    if abs(a_bar / keep - 1) > tolerance:
+        raise Wrong(
+            f"With aΔ = {z:g} the multiplier should be {keep:.10f}, but it is {a_bar:.10f}."
+        )
+    if abs(b_bar / write - 1) <= tolerance:
+        return
+    if abs(b_bar - 1) < 1e-12:
+        raise Wrong(
+            f"With aΔ = {z:g} the write is Euler's bΔ, {abs(1 - write):.0e} off: you switch over too "
+            "early. np.expm1 needs no other branch than a = 0."
+        )
+    raise Wrong(
+        f"With aΔ = {z:g} the write should be {write:.10f}, but it is {b_bar:.10f}: e^z − 1 loses its "
+        "digits there. Use np.expm1."
+    )
+
+
+def _pair(
+    result: Any, shapes: tuple[tuple[int, ...], tuple[int, ...]]
+) -> tuple[np.ndarray, np.ndarray]:
+    """The multiplier and the write, in this order."""
+    first, second = parts(result, (("the multiplier", shapes[0]), ("the write", shapes[1])))
+    return first, second
+
+
 def _why_multiplier(found: float, a: float, b: float, dt: float) -> str:
-    if _close(found, 1 + a * dt):
+    if close(found, 1 + a * dt):
         return "The multiplier is Euler's 1 + aΔ; the exact one is e^(aΔ)."
-    if _close(found, math.exp(-a * dt)):
+    if a > 0 and close(found, math.exp(-a * dt)):
+        return "That decays for a positive a, too; the sign of a must enter."
+    if close(found, math.exp(-a * dt)):
         return "The sign is turned round: the multiplier is e^(aΔ), and a is negative for a decay."
-    if _close(found, math.exp(a)):
+    if close(found, math.exp(a)):
         return "The multiplier does not depend on Δ; the state decays for Δ seconds."
-    if _close(found, (1 + a * dt / 2) / (1 - a * dt / 2)):
+    if close(found, (1 + a * dt / 2) / (1 - a * dt / 2)):
         return "The multiplier is the bilinear rule's; the exact one is e^(aΔ)."
-    if _close(found, b * math.expm1(a * dt) / a):
+    if close(found, b * math.expm1(a * dt) / a):
         return "The two have changed places: return the multiplier first, then the write."
     return f"With a = {a:g} and Δ = {dt:g} the multiplier should be {math.exp(a * dt):.4f}, not {found:.4f}."
 
@@ -148,7 +143,7 @@ def _why_write(found: float, a: float, b: float, dt: float, right: float) -> str
         ),
         (b * math.exp(a * dt), "That writes the input in one blow at the start of the step."),
     ):
-        if _close(found, wrong):
+        if close(found, wrong):
             return why
     return (
         f"With a = {a:g}, b = {b:g}, Δ = {dt:g} the write should be {right:.4f}, not {found:.4f}."
@@ -166,36 +161,31 @@ def two_steps(answer: Any) -> str:
     for n, m in ((2, 1), (3, 2), (1, 1)):
         A, B = rng.normal(size=(n, n)), rng.normal(size=(n, m))
         found_A, found_B = _pair(call(answer, A, B), ((n, n), (n, m)))
-        if not _close(found_A, A @ A):
-            if _close(found_A, A * A) and n > 1:
+        if not close(found_A, A @ A):
+            if close(found_A, A * A) and n > 1:
                 raise Wrong(
                     "A * A squares each entry; two updates in a row are the matrix product A @ A."
                 )
-            if _close(found_A, 2 * A):
+            if close(found_A, 2 * A):
                 raise Wrong(
                     "Two updates in a row multiply twice; they do not double the multiplier."
                 )
             raise Wrong("The state should be multiplied by Ā twice.")
-        for wrong, why in (
-            (
-                2 * B,
-                "The first token's write has already been multiplied by Ā once when the second comes.",
-            ),
-            (B, "Only the second write is counted; the first one is still there, multiplied by Ā."),
-            (A @ B, "Only the first write is counted, multiplied by Ā; the second adds B̄."),
-            (
-                A @ A @ B + B,
-                "The first write is multiplied by Ā once, not twice, before the step ends.",
-            ),
-            (
-                A @ A @ B + A @ B,
-                "Both writes are a step too old: the second has not been multiplied yet.",
-            ),
-        ):
-            if _close(found_B, wrong):
-                raise Wrong(why)
-        if not _close(found_B, A @ B + B):
-            raise Wrong("The new Ā is right, the new B̄ is not.")
+        if close(found_B, A @ B + B):
+            continue
+        explain(
+            found_B,
+            [
+                (2 * B, "The first write has already been multiplied by Ā once when the second comes."),
+                (B, "Only the second write is counted; the first one is still there, multiplied by Ā."),
+                (A @ B, "Only the first write is counted, multiplied by Ā; the second adds B̄."),
+                (2 * A @ B, "Only the first of the two writes is multiplied by Ā; the second is new."),
+                (A @ A @ B + B, "The first write is multiplied by Ā once, not twice, before the step ends."),
+                (A @ A @ B + A @ B,
+                 "Both writes are a step too old: the second has not been multiplied yet."),
+            ],
+            "The new Ā is right, the new B̄ is not.",
+        )  # fmt: skip
     return "With this you can make any whole multiple of a step out of a single one."
 
 
@@ -211,32 +201,31 @@ def kernel(answer: Any) -> str:
         a, b, c = rng.uniform(0.2, 0.95, n), rng.normal(size=n), rng.normal(size=n)
         powers = a ** np.arange(T)[:, None]
         right = powers @ (b * c)
-        found = array(_as_numpy(call(answer, a, b, c, T)), (T,))
-        if _close(found, right):
+        result = call(answer, a, b, c, T)
+        if n != T and shape_of(result) in ((T, n), (n, T)):
+            raise Wrong("That is one kernel for each mode; the layer's output is their sum.")
+        found = array(result, (T,))
+        if close(found, right):
             continue
-        for wrong, why in (
-            (
-                powers @ (b * c * a),
-                "It starts with ā¹: lag 0 is the token just read, with power 0.",
-            ),
-            (right[::-1], "The lags are in reverse order: lag 0 comes first."),
-            (powers @ b, "The readout c is missing."),
-            (powers @ c, "The write b̄ is missing."),
-            (powers.sum(axis=1), "Both c and b̄ are missing: those are the bare powers."),
-            (
-                np.cumsum(right),
-                "The lags are added up; the kernel is what a single token leaves behind.",
-            ),
-            (
-                c.sum() * (powers @ b),
-                "Each mode has its own c; multiply before you sum over the modes.",
-            ),
-        ):
-            if _close(found, wrong):
-                raise Wrong(why)
-        raise Wrong(
-            "The shape is right, the numbers are not: K_k is the sum of c·ā^k·b̄ over the modes."
-        )
+        explain(
+            found,
+            [
+                (powers @ (b * c * a), "It starts with ā¹: lag 0 is the token just read, with power 0."),
+                (right[::-1], "The lags are in reverse order: lag 0 comes first."),
+                (powers @ b, "The readout c is missing."),
+                (powers @ c, "The write b̄ is missing."),
+                (powers.sum(axis=1), "Both c and b̄ are missing: those are the bare powers."),
+                (np.cumsum(right),
+                 "The lags are added up; the kernel is what a single token leaves behind."),
+                (c.sum() * (powers @ b),
+                 "Each mode has its own c; multiply before you sum over the modes."),
+                ((a * np.arange(T)[:, None]) @ (b * c),
+                 "k steps multiply by ā k times: that is ā to the power k, not ā times k."),
+                (np.exp(np.arange(T)[:, None] * a) @ (b * c),
+                 "The multipliers are discrete already: raise ā to the power k, without exp."),
+            ],
+            "The shape is right, the numbers are not: K_k is the sum of c·ā^k·b̄ over the modes.",
+        )  # fmt: skip
     return "That table of powers is a Vandermonde matrix; S4D computes its kernel just so."
 
 
@@ -252,7 +241,7 @@ def convolve(answer: Any) -> str:
         K, x = rng.normal(size=T), rng.normal(size=T)
         right = np.convolve(K, x)
         circular = np.fft.irfft(np.fft.rfft(K) * np.fft.rfft(x), T)
-        result = _as_numpy(call(answer, K, x))
+        result = detached(call(answer, K, x))
         if _is_complex(result):
             raise Wrong(
                 "The result is complex; two real sequences have a real convolution. Use irfft."
@@ -262,26 +251,22 @@ def convolve(answer: Any) -> str:
                 f"There should be one output a token, T = {T}, but there are {len(result)}."
             )
         found = array(result, (T,))
-        if _close(found, right[:T]):
+        if close(found, right[:T]):
             continue
-        for wrong, why in (
-            (
-                circular,
-                "The end wraps round into the beginning: pad to at least 2T − 1 before the FFT.",
-            ),
-            (
-                right[T - 1 :],
-                "Those are the last T entries of the full convolution; the first T are causal.",
-            ),
-            (
-                np.correlate(x, K, "full")[T - 1 :],
-                "That reads later tokens: lag k belongs to x[t − k].",
-            ),
-            (K * x, "That multiplies entry by entry; multiply the transforms instead."),
-        ):
-            if _close(found, wrong):
-                raise Wrong(why)
-        raise Wrong("The shape is right, the numbers are not: compare with np.convolve(K, x)[:T].")
+        explain(
+            found,
+            [
+                (circular, "The end wraps round into the beginning: pad to at least 2T − 1 before the FFT."),
+                (right[T - 1 :],
+                 "Those are the last T entries of the full convolution; the first T are causal."),
+                (np.correlate(x, K, "full")[T - 1 :], "That reads later tokens: lag k belongs to x[t − k]."),
+                (np.convolve(K[::-1], x)[:T], "The kernel is reversed; convolution does that by itself."),
+                (np.convolve(K, x[::-1])[:T], "The sequence is reversed; its first token comes first."),
+                (K * x, "That multiplies entry by entry; multiply the transforms instead."),
+                (np.cumsum(K * x), "Token t needs K_k with x[t − k] for each k: a sum of its own."),
+            ],
+            "The shape is right, the numbers are not: compare with np.convolve(K, x)[:T].",
+        )  # fmt: skip
     return "No token reaches back in time."
 
 
@@ -295,34 +280,31 @@ def compose(answer: Any) -> str:
     for n in (2, 3, 1):
         (A1, A2), (b1, b2) = rng.normal(size=(2, n, n)), rng.normal(size=(2, n))
         A, b = _pair(call(answer, (A1, b1), (A2, b2)), ((n, n), (n,)))
-        if not _close(A, A2 @ A1):
-            if _close(A, A1 @ A2):
+        if not close(A, A2 @ A1):
+            if close(A, A1 @ A2):
                 raise Wrong(
                     "The order is turned round: the second update acts on the result of the first."
                 )
-            if _close(A, A1 * A2):
+            if close(A, A1 * A2):
                 raise Wrong("The matrices are multiplied entry by entry; use @.")
             raise Wrong("The matrix of the two together is not the product of theirs.")
-        for wrong, why in (
-            (
-                b1 + b2,
-                "The first write passes through the second update: it must be multiplied by A₂.",
-            ),
-            (
-                A1 @ b2 + b1,
-                "The order is turned round: it is the first write that the second update changes.",
-            ),
-            (A2 @ b1, "The second write is missing."),
-            (b2, "The first write is missing; the second update multiplies it by A₂."),
-            (
-                A2 @ (b1 + b2),
-                "The second write comes in after the multiplication, so it is not multiplied.",
-            ),
-        ):
-            if _close(b, wrong) and not _close(b, A2 @ b1 + b2):
-                raise Wrong(why)
-        if not _close(b, A2 @ b1 + b2):
-            raise Wrong("The matrix is right, the vector is not.")
+        if close(b, A2 @ b1 + b2):
+            continue
+        explain(
+            b,
+            [
+                (b1 + b2, "The first write passes through the second update: it must be multiplied by A₂."),
+                (A1 @ b2 + b1,
+                 "The order is turned round: it is the first write that the second update changes."),
+                (A1 @ b1 + b2, "The first write meets the second update's matrix, A₂; not its own."),
+                (b1 @ A2 + b2, "A matrix acts from the left: A₂ @ b₁."),
+                (A2 @ b1, "The second write is missing."),
+                (b2, "The first write is missing; the second update multiplies it by A₂."),
+                (A2 @ (b1 + b2),
+                 "The second write comes in after the multiplication, so it is not multiplied."),
+            ],
+            "The matrix is right, the vector is not.",
+        )  # fmt: skip
     return "With matrices the order matters: the operation is associative, but not commutative."
 
 
@@ -336,12 +318,12 @@ def late_peak(answer: Any) -> str:
     """Two real decays whose kernel is positive and largest at lag 5."""
     if answer is None or answer is Ellipsis:
         raise NotImplementedError("put two decays and two weights in place of the dots.")
-    answer = _rows(answer)
+    answer = rows(answer)
     if not isinstance(answer, tuple | list) or len(answer) != 2:
         raise Wrong("Give two things: the pair of decays, and the pair of weights.")
     if any(_is_complex(part) for part in answer):
         raise Wrong("Real decays and real weights are asked for; these are complex.")
-    decays, weights = (array(_as_numpy(part), (2,)) for part in answer)
+    decays, weights = (array(part, (2,)) for part in answer)
     if not ((decays > 0) & (decays < 1)).all():
         raise Wrong(
             f"Both decays should lie strictly between 0 and 1, but they are {decays.tolist()}."

@@ -40,6 +40,25 @@ def test_hint_is_text_without_quotation_marks():
     assert repr(exercises.hint("red_object_lookup.weights")).startswith("keys @ query")
 
 
+def test_a_solution_is_an_explanation_with_its_code():
+    shown = exercises.solution("red_object_lookup.two_tokens")
+    assert "$1/\\sqrt2 = 0.7071$" in repr(shown)
+    assert shown.code == "answer = 8.34\n"
+    assert shown._repr_markdown_() == repr(shown)
+    for ask in (exercises.hint, exercises.solution):
+        with pytest.raises(ValueError, match=r"must be one of .*red_object_lookup\.weights"):
+            ask("red_object_lookup.nothing_like_it")
+
+
+@pytest.mark.parametrize("chapter", exercises.chapters())
+def test_every_exercise_has_a_solution_and_a_hint(chapter):
+    names = exercises.names(chapter)
+    assert [f"{chapter}.{name}" for name in exercises.solutions(chapter)] == names
+    for name in names:
+        assert exercises.solution(name).code.strip()
+        assert len(exercises.hint(name)) > 40
+
+
 def test_call_tells_of_errors_inside_the_answer():
     with pytest.raises(Wrong, match="stopped with ZeroDivisionError: division by zero"):
         exercises.call(lambda x: x / 0, 1)
@@ -61,10 +80,11 @@ def test_number_must_be_a_number(answer):
 
 def test_array_says_what_is_off():
     for result, message in (
-        (None, "return statement missing"),
+        (None, "should be an array of numbers, but is NoneType"),
         (np.zeros(3), r"should have shape \(2,\), but has \(3,\)"),
         ([np.nan, 1], "NaN"),
-        ({"a": 1}, "got dict"),
+        ([np.inf, 1], "infinity: a division by zero, or an overflow"),
+        ({"a": 1}, "is dict"),
     ):
         with pytest.raises(Wrong, match=message):
             exercises.array(result, (2,))
@@ -111,3 +131,50 @@ def test_complex_and_huge_answers_are_refused():
 def test_names_of_an_unknown_chapter():
     with pytest.raises(ValueError, match="chapter must be one of"):
         exercises.names("os")
+
+
+def test_what_a_reader_prints_is_shown(capsys):
+    def answer(x):
+        print("x is", x)
+        return x
+
+    assert exercises.call(answer, 3) == 3
+    assert capsys.readouterr().out == "x is 3\n"
+
+
+def test_a_function_that_prints_in_place_of_returning_is_told_so():
+    with pytest.raises(Wrong, match="prints its result and returns None; return it instead"):
+        exercises.call(lambda: print(0.5))
+
+
+def test_warnings_inside_an_answer_are_left_to_the_checker():
+    assert np.isinf(exercises.call(lambda x: 1 / x, np.zeros(1))).all()
+
+
+def test_parts_read_tuples_lists_and_arrays_alike():
+    wanted = (("the slope", ()), ("the intercept", ()))
+    for result in ((1, 2), [1, 2], np.array([1, 2]), torch.tensor([1.0, 2.0], requires_grad=True)):
+        assert exercises.parts(result, wanted) == [1, 2]
+    for result in (1.0, (1, 2, 3), {"a": 1}, "ab"):
+        with pytest.raises(Wrong, match="two things together, in this order: the slope, the int"):
+            exercises.parts(result, wanted)
+    with pytest.raises(Wrong, match=r"Of what is returned, the intercept should have shape \(\)"):
+        exercises.parts((1, [2, 3]), wanted)
+
+
+def test_explain_takes_the_first_mistake_of_the_same_shape():
+    found = np.ones(2)
+    for mistakes, words in (
+        ([(np.zeros(2), "a"), (np.ones(2), "b"), (np.ones(2), "c")], "b"),
+        ([(1.0, "broadcast")], "none of them"),
+        ([], "none of them"),
+    ):
+        with pytest.raises(Wrong, match=words):
+            exercises.explain(found, mistakes, "none of them")
+
+
+def test_a_tiny_gate_is_worth_a_remark():
+    for answer, remark in ((lambda g: -np.log(1 - g), True), (lambda g: -np.log1p(-g), False)):
+        verdict = exercises.check("ssm_layers.step_for_gate", answer)
+        assert verdict
+        assert ("np.log1p(-g)" in repr(verdict)) == remark
