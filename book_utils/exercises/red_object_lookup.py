@@ -166,38 +166,6 @@ def duplicates(answer: Any) -> str:
 
 
 @exercise(
-    "red_object_lookup.nothing_score",
-    hint="Write the two conditions with e^b as the unknown: present, e^8 / (e^8 + 2 + e^b) > 0.9; "
-    "absent, e^b / (3 + e^b) > 0.9. Each bounds e^b from one side.",
-)
-def nothing_score(answer: Any) -> str:
-    """A score for the extra token that says "not here"."""
-    b = number(answer)
-    if 27 < b < math.exp(8) / 9 - 2:
-        raise Wrong("That is a value for e^b; the score is b, so take the logarithm.")
-    if abs(b - math.log(27)) < 0.004:
-        raise Wrong(
-            "Nearly: there “nothing” gets just 0.9 of the weight for an absent colour, and it should "
-            "get more."
-        )
-    if b < 0:
-        raise Wrong("A negative score loses even against tokens that do not match at all.")
-    present = math.exp(8) / (math.exp(8) + 2 + math.exp(min(b, 700.0)))
-    absent = 1 / (1 + 3 * math.exp(-max(b, -700.0)))
-    if absent <= 0.9:
-        raise Wrong(
-            f"For an absent colour the token “nothing” gets only {absent:.3f}; its score is too low "
-            "to win against three tokens at score 0."
-        )
-    if present <= 0.9:
-        raise Wrong(
-            f"For a red query the red token gets only {present:.3f}; “nothing” takes the rest, so its "
-            "score is too high."
-        )
-    return f"Present: {present:.3f} on the match. Absent: {absent:.3f} on “nothing”."
-
-
-@exercise(
     "red_object_lookup.last_usable_age",
     hint="You look for the largest whole k with decay**k ≥ share. Take logarithms, and mind that ln(decay) "
     "is negative, which turns the inequality round.",
@@ -236,3 +204,35 @@ def last_usable_age(answer: Any) -> str:
     return (
         "Decay 0.99 holds one part in a hundred for 458 steps; decay 0.5 holds a tenth for three."
     )
+
+
+@exercise(
+    "red_object_lookup.nothing_score",
+    hint="Write the two conditions with e^b as the unknown: present, e^8 / (e^8 + 2 + e^b) > 0.9; "
+    "absent, e^b / (3 + e^b) > 0.9. Each bounds e^b from one side.",
+)
+def nothing_score(answer: Any) -> str:
+    """A score for the extra token that says "not here"."""
+    b = number(answer)
+    if 27 < b < math.exp(8) / 9 - 2:
+        raise Wrong("That is a value for e^b; the score is b, so take the logarithm.")
+    if abs(b - math.log(27)) < 0.004:
+        raise Wrong(
+            "Nearly: there “nothing” gets just 0.9 of the weight for an absent colour, and it should "
+            "get more."
+        )
+    if b < 0:
+        raise Wrong("A negative score loses even against tokens that do not match at all.")
+    present = math.exp(8) / (math.exp(8) + 2 + math.exp(min(b, 700.0)))
+    absent = 1 / (1 + 3 * math.exp(-max(b, -700.0)))
+    if absent <= 0.9:
+        raise Wrong(
+            f"For an absent colour the token “nothing” gets only {absent:.3f}; its score is too low "
+            "to win against three tokens at score 0."
+        )
+    if present <= 0.9:
+        raise Wrong(
+            f"For a red query the red token gets only {present:.3f}; “nothing” takes the rest, so its "
+            "score is too high."
+        )
+    return f"Present: {present:.3f} on the match. Absent: {absent:.3f} on “nothing”."
