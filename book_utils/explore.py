@@ -28,7 +28,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import matplotlib as mpl
+import numpy as np
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.transforms import Bbox
 from PIL import Image
 
 from .plots.style import STYLE
@@ -220,10 +223,12 @@ def widget(explorer: Explorer) -> Any:
         )
         for key, one in explorer.controls.items()
     }
-    picture = widgets.HTML(_live_picture(explorer, explorer.default))
+    draw = pen()
+    picture = widgets.HTML(_live_picture(explorer, explorer.default, draw))
 
     def redraw(_change: object) -> None:
-        picture.value = _live_picture(explorer, {key: s.value for key, s in sliders.items()})
+        parameters = {key: s.value for key, s in sliders.items()}
+        picture.value = _live_picture(explorer, parameters, draw)
 
     for slider in sliders.values():
         slider.observe(redraw, names="value")
@@ -232,12 +237,8 @@ def widget(explorer: Explorer) -> Any:
 
 def png(figure: Figure, dpi: int = PNG_DPI) -> bytes:
     """The figure as a PNG of at most 256 colours, the same bytes for the same figure."""
-    with Image.open(io.BytesIO(_bitmap(figure, dpi))) as picture:
-        buffer = io.BytesIO()
-        picture.convert("RGB").quantize(256, dither=Image.Dither.NONE).save(
-            buffer, format="png", optimize=True
-        )
-    return buffer.getvalue()
+    picture = _bitmap(figure, dpi).quantize(256, dither=Image.Dither.NONE)
+    return _saved(picture, optimize=True)
 
 
 def svg(figure: Figure) -> bytes:
@@ -249,8 +250,19 @@ def svg(figure: Figure) -> bytes:
     return _LONG_COORDINATE.sub(lambda match: b"%.2f" % float(match[0]), drawing)
 
 
-def _bitmap(figure: Figure, dpi: int) -> bytes:
-    return _render(figure, "png", dpi=dpi, metadata={"Software": None})
+def _bitmap(figure: Figure, dpi: int) -> Image.Image:
+    """The figure drawn once; ``savefig`` would go through it twice, first to lay it out."""
+    figure.set_dpi(dpi)
+    canvas = FigureCanvasAgg(figure)
+    with mpl.rc_context(STYLE):
+        canvas.draw()
+    return Image.fromarray(np.asarray(canvas.buffer_rgba())).convert("RGB")
+
+
+def _saved(picture: Image.Image, **options: Any) -> bytes:
+    buffer = io.BytesIO()
+    picture.save(buffer, format="png", **options)
+    return buffer.getvalue()
 
 
 def _render(figure: Figure, kind: str, **options: Any) -> bytes:
@@ -258,6 +270,51 @@ def _render(figure: Figure, kind: str, **options: Any) -> bytes:
     with mpl.rc_context(STYLE):
         figure.savefig(buffer, format=kind, **options)
     return buffer.getvalue()
+
+
+def lay_out(figure: Figure, places: Sequence[Bbox] | None = None) -> list[Bbox]:
+    """Put the axes of a figure in their places: those given, or else those that its layout engine finds.
+
+    Finding them takes about as long as drawing. A slider finds them once, and its axes then stand
+    still while it moves.
+    """
+    if places is None or len(places) != len(figure.axes):
+        engine = figure.get_layout_engine()
+        if engine is not None:
+            engine.execute(figure)
+        places = [axes.get_position(original=True).frozen() for axes in figure.axes]
+    figure.set_layout_engine("none")
+    for axes, place in zip(figure.axes, places, strict=True):
+        axes.set_position(place)
+        axes.set_in_layout(True)  # which set_position turns off
+    return list(places)
+
+
+def pen() -> Callable[[Figure], bytes]:
+    """A function that draws one figure after another as PNG, with the axes where they were before.
+
+    Where something would be cut off at the picture's edge, the axes get new places.
+    """
+    places: list[Bbox] | None = None
+
+    def draw(figure: Figure) -> bytes:
+        nonlocal places
+        figure.set_dpi(PNG_DPI)
+        engine, kept = figure.get_layout_engine(), places
+        places = lay_out(figure, kept)
+        picture = _bitmap(figure, PNG_DPI)
+        if kept is not None and _touches_edge(picture):
+            figure.set_layout_engine(engine)
+            places = lay_out(figure)
+            picture = _bitmap(figure, PNG_DPI)
+        return _saved(picture, compress_level=1)
+
+    return draw
+
+
+def _touches_edge(picture: Image.Image) -> bool:
+    ink = np.asarray(picture.convert("L")) < 255
+    return bool(ink[[0, -1]].any() or ink[:, [0, -1]].any())
 
 
 def _function_name(function: Any) -> str:
@@ -275,10 +332,14 @@ def _data_uri(kind: str, content: bytes) -> str:
     return f"data:{kind};base64,{base64.b64encode(content).decode()}"
 
 
-def _live_picture(explorer: Explorer, parameters: Mapping[str, Any]) -> str:
+def _live_picture(
+    explorer: Explorer,
+    parameters: Mapping[str, Any],
+    draw: Callable[[Figure], bytes],
+) -> str:
     """The picture and caption as HTML; an error while drawing becomes the message shown."""
     try:
-        source = _data_uri("image/png", _bitmap(explorer.figure(**parameters), PNG_DPI))
+        source = _data_uri("image/png", draw(explorer.figure(**parameters)))
         caption = html.escape(explorer.describe(**parameters))
     except Exception as error:  # shown to the reader in the figure's place, with its cause
         lines = "".join(traceback.format_exception(error)[-2:])

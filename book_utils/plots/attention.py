@@ -251,7 +251,7 @@ def saturation(*, d_k: int) -> Figure:
         corner = {"ha": "right", "va": "top"}
         top.text(0.98, 0.97, f"std {one['deviation']:.1f}", transform=top.transAxes, **corner)
         top.set(ylim=(0, 1.28), yticks=(0, 0.5, 1))
-        bottom.bar(np.arange(1, _KEYS + 1), one["weights"], color=looks[name]["color"], width=0.75)
+        style.bars(bottom, np.arange(1, _KEYS + 1), one["weights"], color=looks[name]["color"])
         style.label(bottom, x="key, best first", y="" if column else "mean weight")
         numbers_of_row = (
             f"entropy {one['entropy']:.2f}",

@@ -385,9 +385,9 @@ def cost(*, T: int) -> Figure:
         ax.set(xscale="log", xlim=LIMITS[key], ylim=(3.6, -0.6))
         ax.set_yticks(range(4), VARIANTS)
         ax.tick_params(axis="x", labelsize=9)
-        ax.set_xticks(
-            [10.0**e for e in range(4, 20, 3) if LIMITS[key][0] <= 10.0**e <= LIMITS[key][1]]
-        )
+        shown = [e for e in range(4, 20, 3) if LIMITS[key][0] <= 10.0**e <= LIMITS[key][1]]
+        powers = [f"10{str(e).translate(SUPERSCRIPTS)}" for e in shown]
+        ax.set_xticks([10.0**e for e in shown], powers)
         ax.minorticks_off()
         ax.grid(axis="y", visible=False)
         ax.set_title(title, loc="left")

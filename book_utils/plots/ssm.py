@@ -194,6 +194,7 @@ def step_size(dt: float, mode: str) -> Figure:
         dial.plot(dt, abs(now[0]), color=look["color"], marker=look["marker"], markersize=8)
     dial.set(xscale="log", ylim=(0, 1.9), xlim=(0.005, 20), xticks=[0.01, 0.1, 1, 10])
     dial.set_xticklabels(["0.01", "0.1", "1", "10"])
+    dial.minorticks_off()
     dial.set_title("— kept |ā|   - - written |b̄|", loc="left", fontsize=11.5)
     dial.set_xlabel("step Δ in seconds")
     return figure

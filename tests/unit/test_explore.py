@@ -2,19 +2,25 @@
 
 import base64
 import functools
+import io
 import json
 import re
 
 import ipywidgets
+import numpy as np
 import pytest
 from matplotlib.figure import Figure
+from PIL import Image
 
 from book_utils.explore import (
     FRONT_END,
     MAX_FRAMES,
+    PNG_DPI,
     _render,
     control,
     explore,
+    lay_out,
+    pen,
     png,
     show,
     svg,
@@ -124,6 +130,61 @@ def test_moving_a_slider_redraws_picture_and_caption(slider):
     assert picture.value != before
     assert "slope 4 &lt;starting&gt; at 0.5" in picture.value
     assert 'alt="A line of slope 4' in picture.value
+
+
+def test_a_slider_draws_once_for_each_move(slider):
+    """So nothing queues: front ends send the next position only when the last was answered."""
+    drawn = []
+
+    def counted(slope, offset):
+        drawn.append((slope, offset))
+        return line(slope, offset)
+
+    slope, offset, _ = widget(explore(counted, describe=describe, **slider.controls)).children
+    assert slope.continuous_update
+    assert drawn == [(2, 0.5)]
+    for value in (4, 1, 1):
+        slope.value = value
+    offset.value = 0.0
+    assert drawn == [(2, 0.5), (4, 0.5), (1, 0.5), (1, 0.0)]
+
+
+def labelled(text):
+    figure, axes = style.new_figure(2.0)
+    axes[0, 0].plot([0, 1])
+    axes[0, 0].set_yticks([0, 1], ["0", text])
+    return figure
+
+
+def pixels(picture):
+    return np.asarray(Image.open(io.BytesIO(picture)).convert("RGB"))
+
+
+def test_a_live_picture_looks_as_matplotlib_saves_it():
+    expected = pixels(_render(line(2), "png", dpi=PNG_DPI))
+    assert np.array_equal(pixels(pen()(line(2))), expected)
+
+
+def test_axes_stand_still_while_a_slider_moves():
+    draw = pen()
+    before, after = (pixels(draw(labelled(text))) for text in ("100", "10"))
+    fresh = pixels(pen()(labelled("10")))
+    assert np.array_equal(before[:, -200:], after[:, -200:])
+    assert not np.array_equal(fresh, after), "by itself it would have had more room"
+
+
+def test_a_label_that_would_be_cut_off_gets_room():
+    draw = pen()
+    draw(labelled("1"))
+    assert np.array_equal(
+        pixels(draw(labelled("a wide label"))), pixels(pen()(labelled("a wide label")))
+    )
+
+
+def test_a_figure_with_other_axes_is_laid_out_anew():
+    places = lay_out(line(1))
+    figure, _ = style.new_figure(cols=2)
+    assert len(lay_out(figure, places)) == 2
 
 
 def test_an_error_while_redrawing_is_shown_in_place():
