@@ -303,7 +303,7 @@ def pen() -> Callable[[Figure], bytes]:
         engine, kept = figure.get_layout_engine(), places
         places = lay_out(figure, kept)
         picture = _bitmap(figure, PNG_DPI)
-        if kept is not None and _touches_edge(picture):
+        if kept is not None and _is_cut_off(figure, picture):
             figure.set_layout_engine(engine)
             places = lay_out(figure)
             picture = _bitmap(figure, PNG_DPI)
@@ -312,9 +312,15 @@ def pen() -> Callable[[Figure], bytes]:
     return draw
 
 
-def _touches_edge(picture: Image.Image) -> bool:
+def _is_cut_off(figure: Figure, picture: Image.Image) -> bool:
+    """Whether the drawn figure reaches its edge, or an axis label lies beyond it."""
     ink = np.asarray(picture.convert("L")) < 255
-    return bool(ink[[0, -1]].any() or ink[:, [0, -1]].any())
+    if ink[[0, -1]].any() or ink[:, [0, -1]].any():
+        return True
+    labels = (axis.label for axes in figure.axes for axis in (axes.xaxis, axes.yaxis))
+    extents = [label.get_window_extent() for label in labels if label.get_text()]
+    inside = (figure.bbox.containsx(e.x0) and figure.bbox.containsy(e.y0) for e in extents)
+    return not all(inside)
 
 
 def _function_name(function: Any) -> str:

@@ -149,10 +149,11 @@ def test_a_slider_draws_once_for_each_move(slider):
     assert drawn == [(2, 0.5), (4, 0.5), (1, 0.5), (1, 0.0)]
 
 
-def labelled(text):
+def labelled(text, ylabel=""):
     figure, axes = style.new_figure(2.0)
     axes[0, 0].plot([0, 1])
     axes[0, 0].set_yticks([0, 1], ["0", text])
+    axes[0, 0].set_ylabel(ylabel)
     return figure
 
 
@@ -173,12 +174,13 @@ def test_axes_stand_still_while_a_slider_moves():
     assert not np.array_equal(fresh, after), "by itself it would have had more room"
 
 
-def test_a_label_that_would_be_cut_off_gets_room():
+@pytest.mark.parametrize("ylabel", ["", "height"])
+@pytest.mark.parametrize("text", ["10000", "100000", "1000000", "a wide label"])
+def test_a_label_that_would_be_cut_off_gets_room(text, ylabel):
     draw = pen()
-    draw(labelled("1"))
-    assert np.array_equal(
-        pixels(draw(labelled("a wide label"))), pixels(pen()(labelled("a wide label")))
-    )
+    draw(labelled("1", ylabel))
+    own = pixels(pen()(labelled(text, ylabel)))
+    assert np.array_equal(pixels(draw(labelled(text, ylabel))), own)
 
 
 def test_a_figure_with_other_axes_is_laid_out_anew():
