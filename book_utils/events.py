@@ -15,9 +15,6 @@ token T − 1 − k has distance k, the query itself distance 0.
 
 from __future__ import annotations
 
-import csv
-import hashlib
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import resources
@@ -26,6 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from . import tables
 from ._validate import finite, generator, positive_int
 
 Floats = NDArray[np.float64]
@@ -254,6 +252,8 @@ def relative_error(answers: Any, targets: Any) -> Floats:
 
 # --------------------------------------------------------------------------- the committed sweep
 
+COLUMNS = ("task", "model", "T", "at", "seed", "error")
+
 
 @dataclass(frozen=True, eq=False)
 class Sweep:
@@ -293,45 +293,27 @@ class Sweep:
         return np.array(at), np.stack([self.errors(task, model, T, a) for a in at], axis=1)
 
 
-def stamp(settings: Mapping[str, Any]) -> str:
-    """Twelve hexadecimal digits that change whenever a setting does."""
-    text = json.dumps(settings, sort_keys=True, ensure_ascii=False)
-    return hashlib.sha256(text.encode()).hexdigest()[:12]
-
-
 def read_sweep(text: str | None = None) -> Sweep:
     """Read the committed table, or one given as `text`.
 
-    The first line is ``# settings <stamp>``, the second names the columns
-    ``task,model,T,at,seed,error``.
-
     Raises:
-        ValueError: the text does not have that form.
+        ValueError: the text is no table with the columns `COLUMNS`.
     """
     if text is None:
         file = resources.files(__package__).joinpath("data/event_recall.csv")
         text = file.read_text(encoding="utf-8")
-    first, _, rest = text.partition("\n")
-    if not first.startswith("# settings "):
-        raise ValueError("text must begin with the line '# settings <stamp>'")
-    reader = csv.DictReader(rest.splitlines())
-    if reader.fieldnames != ["task", "model", "T", "at", "seed", "error"]:
-        raise ValueError(f"text must name the columns of the sweep, got {reader.fieldnames}")
-    rows = {
-        (row["task"], row["model"], int(row["T"]), int(row["at"]), int(row["seed"])): float(
-            row["error"]
-        )
-        for row in reader
-    }
-    return Sweep(first.removeprefix("# settings ").strip(), rows)
+    table = tables.from_text(text, COLUMNS)
+    rows = {tuple(row[name] for name in COLUMNS[:-1]): float(row["error"]) for row in table.rows}
+    return Sweep(table.stamp, rows)
 
 
 def write_sweep(sweep: Sweep) -> str:
     """The table as text, rows in order, errors with three significant digits."""
-    lines = [f"# settings {sweep.stamp}", "task,model,T,at,seed,error"]
-    for (task, model, T, at, seed), error in sorted(sweep.rows.items()):
-        lines.append(f'"{task}","{model}",{T},{at},{seed},{error:.3g}')
-    return "\n".join(lines) + "\n"
+    rows = [
+        dict(zip(COLUMNS, (*key, tables.rounded(error, 3)), strict=True))
+        for key, error in sorted(sweep.rows.items())
+    ]
+    return tables.to_text(sweep.stamp, COLUMNS, rows)
 
 
 def _chosen(

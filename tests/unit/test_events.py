@@ -231,10 +231,3 @@ def test_a_sweep_says_what_it_lacks():
     for text, why in (("", "must begin"), ("# settings x\na,b\n", "columns")):
         with pytest.raises(ValueError, match=why):
             events.read_sweep(text)
-
-
-def test_the_stamp_changes_with_any_setting_and_not_with_their_order():
-    settings = {"a": 1, "b": [1, 2]}
-    assert events.stamp(settings) == events.stamp({"b": (1, 2), "a": 1})
-    assert events.stamp(settings) != events.stamp({"a": 1, "b": [2, 1]})
-    assert len(events.stamp(settings)) == 12

@@ -6,7 +6,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from book_utils import events, ssm
+from book_utils import events, ssm, tables
 from book_utils import recall_models as recall
 from book_utils.events import RecallTask, SumTask
 from book_utils.training import Recipe, TrainingDiverged
@@ -383,7 +383,7 @@ def test_level_refuses_nan():
 
 def test_the_committed_table_was_made_with_these_settings_and_is_complete():
     sweep = events.read_sweep()
-    assert sweep.stamp == events.stamp(recall.sweep_settings())
+    assert sweep.stamp == tables.stamp(recall.sweep_settings())
     for task, kind in events.TASKS.items():
         near, far = (
             (recall.ITEMS, recall.FAR_ITEMS)
