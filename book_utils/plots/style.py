@@ -93,7 +93,9 @@ def bars(
     left, right = np.asarray(at) - width / 2, np.asarray(at) + width / 2
     floor, heights = np.zeros(len(left)), np.asarray(heights)
     corners = np.stack((left, floor, left, heights, right, heights, right, floor), axis=-1)
-    axes.add_collection(PolyCollection(list(corners.reshape(-1, 4, 2)), facecolors=color, linewidths=0))
+    axes.add_collection(
+        PolyCollection(list(corners.reshape(-1, 4, 2)), facecolors=color, linewidths=0)
+    )
     axes.autoscale_view()
 
 

@@ -3,8 +3,10 @@
 import json
 import re
 
+import numpy as np
 import pytest
 
+from book_utils import hippo
 from book_utils import quiz as module
 from book_utils.quiz import quiz
 
@@ -68,3 +70,21 @@ def test_questions_are_valid_json_with_nothing_unknown():
             for option in entry["options"]:
                 assert set(option) <= {"text", "right", "why"}
                 assert option.get("right", True) is True
+
+
+def test_what_a_quiz_says_of_legs_and_quick_events():
+    """16 numbers flatten a dash alike at 60 and at 155 tokens, and keep it at the end."""
+    t = np.arange(240) / 240
+    wander = 2 + 0.8 * np.sin(2 * np.pi * (1.3 * t + 0.1)) + 0.4 * np.sin(8.2 * np.pi * t)
+
+    def kept(age):
+        at = 240 - age
+        dash = -1.1 * np.exp(-(((t - at / 240) / 0.02) ** 2))
+        read = [
+            hippo.legs_reconstruction(hippo.legs_states(f, 16)[-1], t + 1 / 480)[at]
+            for f in (wander + dash, wander)
+        ]
+        return (read[0] - read[1]) / dash[at]
+
+    assert abs(kept(60) - kept(155)) < 0.05
+    assert kept(155) < 0.5 < 0.8 < kept(5)
