@@ -197,5 +197,7 @@ WRONG = [
     ("largest_d_ff", lambda d, b: (b - 4 * d * d) // (2 * d), "All biases"),
     ("largest_d_ff", lambda d, b: fixed(d, b) // (2 * d), "has a bias too"),
     ("largest_d_ff", lambda d, b: b // (2 * d + 1), "Attention and the norms"),
+    ("largest_d_ff", lambda d, b: (fixed(d, b) + d * d) // (2 * d + 1), "the output map counts"),
+    ("largest_d_ff", lambda d, b: fixed(d, b) // (d + 1), "d weights in and d weights out"),
     ("largest_d_ff", lambda d, b: 7, "it gives 7"),
 ]
