@@ -138,6 +138,17 @@ def tensors(function):
     return lambda *inputs: tensor(function(*inputs))
 
 
+def single(function):
+    """The same function, with tensors of 32-bit numbers in its result."""
+
+    def tensor(result):
+        if isinstance(result, tuple):
+            return tuple(map(tensor, result))
+        return torch.tensor(np.asarray(result), dtype=torch.float32)
+
+    return lambda *inputs: tensor(function(*inputs))
+
+
 def boxed(function):
     """The same function, with arrays of no dimension in place of numbers."""
 
@@ -147,7 +158,7 @@ def boxed(function):
     return lambda *inputs: box(function(*inputs))
 
 
-@pytest.mark.parametrize("around", [scribbling, printing, listing, tensors, boxed])
+@pytest.mark.parametrize("around", [scribbling, printing, listing, tensors, single, boxed])
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_harmless_habits_are_no_mistakes(name, around):
     assert says(name, around(own_answer(name))).startswith("Right. ")
