@@ -4,6 +4,7 @@
 #   make lab         open the chapters in JupyterLab
 #   make test        everything that is checked: lint, unit tests, mutants, chapters, the built pages
 #   make notebooks   execute the committed chapters anew and store them in normal form
+#   make repository  write the book's address and version wherever they stand (URL=… sets the address)
 #   make lint        format, lint, types and spelling (`make format` repairs what can be repaired)
 #   make mutants     show that each deliberate mistake in the helpers is caught by a test
 #   make zip         the built book as one file for reading with no network
@@ -36,7 +37,7 @@ DIST := $(OUT)/_build/dist
 VERSION := $(shell sed -n 's/^__version__ = "\(.*\)"/\1/p' book_utils/__init__.py)
 EDITION := $(DIST)/memory-in-learned-world-models-$(VERSION)
 
-.PHONY: help book serve lab notebooks test unit chapters site lint format mutants zip pdf wheel chromium browser version clean distclean
+.PHONY: help book serve lab notebooks repository test unit chapters site lint format mutants zip pdf wheel chromium browser version clean distclean
 
 help:
 	@sed -n '/^#/!q;s/^# \{0,1\}//p' Makefile
@@ -54,6 +55,9 @@ lab: $(READY)
 
 notebooks: $(READY)
 	"$(BIN)/python" tools/notebooks.py
+
+repository: $(READY)
+	"$(BIN)/python" tools/repository.py $(if $(filter undefined,$(origin URL)),,--url "$(URL)")
 
 test: lint unit mutants chapters site
 

@@ -2,6 +2,7 @@
 
 * `freshness`: chapters are executed again whenever the helpers or the environment change.
 * `images`: pictures that chapters embed become files, each stored once.
+* `launch`: buttons for Colab and Binder, once the book has an address.
 * `lean`: scripts and styles that no page uses are left out.
 * `mathematics`: MathJax served from the book; numbered equations with several lines.
 * `strict`: a build with any warning fails, an incremental one too.
@@ -9,11 +10,11 @@
 
 from sphinx.application import Sphinx
 
-from . import freshness, images, lean, mathematics, strict
+from . import freshness, images, launch, lean, mathematics, strict
 
 
 def setup(app: Sphinx) -> dict[str, object]:
     """Connect the parts to Sphinx."""
-    for part in (freshness, images, lean, mathematics, strict):
+    for part in (freshness, images, launch, lean, mathematics, strict):
         part.connect(app)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

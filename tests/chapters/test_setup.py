@@ -47,16 +47,6 @@ def test_each_chapter_begins_with_the_setup_cell(name):
     assert cell.outputs == []
 
 
-def test_address_and_version_stand_wherever_they_must():
-    result = subprocess.run(
-        [sys.executable, "tools/repository.py", "--check"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-    )
-    assert result.returncode == 0, result.stdout + result.stderr
-
-
 def test_in_the_book_s_folder_the_helpers_beside_the_chapters_are_used():
     result = run(setup_source(), ROOT / "chapters")
     assert result.stdout.strip() == str(ROOT / "book_utils/__init__.py"), result.stderr

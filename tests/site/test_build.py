@@ -1,6 +1,7 @@
 """A build that is not sound fails, and what was built before is never shown stale."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -8,6 +9,7 @@ from pathlib import Path
 
 import nbformat
 import pytest
+from book_site.freshness import source_hash
 from notebooks import ROOT
 
 from book_utils import __version__
@@ -92,6 +94,43 @@ def test_editing_a_helper_executes_the_chapters_again(book):
     helper.write_text(helper.read_text().replace(__version__, "9.9.9"))
     assert build(book).returncode == 0
     assert "9.9.9" in shown(book)
+
+
+def test_editing_a_quiz_or_a_table_executes_the_chapters_again(book):
+    before = source_hash(book)
+    hashes = set()
+    for data in ("quizzes/attention.json", "data/new.csv"):
+        path = book / "book_utils" / data
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("{}\n")
+        hashes.add(source_hash(book))
+    assert len(hashes | {before}) == 3
+
+
+def test_editing_a_style_reaches_the_built_book(book):
+    assert build(book).returncode == 0
+    (book / "_static/book.css").write_text("/* another look */\n")
+    assert build(book).returncode == 0
+    assert (book / "_build/html/_static/book.css").read_text() == "/* another look */\n"
+
+
+LAUNCH = re.compile(r'href="(https://(?:colab|mybinder)[^"]*)"')
+
+
+def test_with_an_address_a_chapter_can_be_launched_and_without_it_not(book):
+    assert build(book).returncode == 0
+    assert not LAUNCH.findall(shown(book))
+    config = book / "_config.yml"
+    address = "https://github.com/example/memory-book"
+    config.write_text(re.sub(r'(?m)^  url: ".*?"', f'  url: "{address}"', config.read_text()))
+    result = build(book)
+    assert result.returncode == 0, result.stderr
+    release = f"example/memory-book/{{}}v{__version__}"
+    assert sorted(LAUNCH.findall(shown(book))) == [
+        f"https://colab.research.google.com/github/{release.format('blob/')}/page.ipynb",
+        f"https://mybinder.org/v2/gh/{release.format('')}?urlpath=lab/tree/page.ipynb",
+    ]
+    assert f'href="{address}"' in shown(book)
 
 
 def test_numbered_formulas_of_several_lines_are_passed_through(book):
