@@ -25,7 +25,7 @@ from ._validate import (
     real_array,
     same_size,
 )
-from .models import stack_parameters
+from .models import on_device, stack_parameters
 from .systems import Floats
 
 Predict = Callable[[Floats], Floats]
@@ -50,20 +50,32 @@ class Forecaster:
     Args:
         models: S modules with ``stacked_forward``.
         chunk: how many trajectories go through at a time (bounds the memory).
+        device: where to compute, such as "cuda"; None for where the first model is.
 
     Raises:
-        ValueError: no model, models that cannot be stacked; in a call, tokens of another shape, or
-            numbers that leave the range of the models' dtype.
+        ValueError: no model, models that cannot be stacked, a device that is not there; in a call,
+            tokens of another shape, or numbers that leave the range of the models' dtype.
     """
 
-    def __init__(self, models: Sequence[nn.Module], *, chunk: int = 128) -> None:
-        self.parameters = stack_parameters(models)
+    def __init__(
+        self, models: Sequence[nn.Module], *, chunk: int = 128, device: Any = None
+    ) -> None:
+        self.parameters = on_device(stack_parameters(models), device)
         self.model, self.size = models[0], len(models)
         self.chunk = positive_int("chunk", chunk)
 
     @torch.no_grad()
     def __call__(self, tokens: Floats) -> Floats:
         """Forecasts (S, N, T) for tokens (N, T, 2), shared, or (S, N, T, 2), each model's own."""
+        x = self.tensor(tokens)
+        parts = [
+            self.model.stacked_forward(self.parameters, part)  # type: ignore[operator]
+            for part in x.split(self.chunk, dim=-3)
+        ]
+        return finite("forecasts", torch.cat(parts, dim=1)).double().cpu().numpy()
+
+    def tensor(self, tokens: Any) -> torch.Tensor:
+        """Checked tokens (N, T, 2) or (S, N, T, 2), in the dtype and on the device of the models."""
         like = next(iter(self.parameters.values()))
         x = torch.tensor(_check_tokens(tokens), dtype=like.dtype, device=like.device)
         finite(f"tokens in {like.dtype}", x)
@@ -71,11 +83,7 @@ class Forecaster:
             raise ValueError(
                 f"tokens must have shape (N, T, 2) or ({self.size}, N, T, 2), got {tuple(x.shape)}"
             )
-        parts = [
-            self.model.stacked_forward(self.parameters, part)  # type: ignore[operator]
-            for part in x.split(self.chunk, dim=-3)
-        ]
-        return finite("forecasts", torch.cat(parts, dim=1)).double().cpu().numpy()
+        return x
 
 
 def teacher_forced_mse(forecasts: Any, targets: Any) -> ForecastError:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -404,6 +405,24 @@ def stack_parameters(models: Sequence[nn.Module]) -> dict[str, Tensor]:
         )
     named = [dict(m.named_parameters()) for m in models]
     return {k: torch.stack([p[k].detach() for p in named]) for k in named[0]}
+
+
+def on_device(parameters: Parameters, device: Any = None) -> dict[str, Tensor]:
+    """The parameters on a device, such as "cuda"; where they are if None.
+
+    Raises:
+        ValueError: torch knows no such device, or cannot compute on it here.
+    """
+    if device is None:
+        return dict(parameters)
+    try:
+        torch.zeros(1, device=device).item()
+    except (RuntimeError, AssertionError, TypeError) as error:  # whatever torch makes of it
+        raise ValueError(
+            f"device must be one that torch can compute on here, such as 'cpu', got {device!r} "
+            f"({str(error).splitlines()[0]})"
+        ) from None
+    return {name: p.to(device) for name, p in parameters.items()}
 
 
 def _build(model: nn.Module) -> tuple[object, ...]:

@@ -33,7 +33,7 @@ import joblib
 import torch
 from filelock import FileLock
 
-from . import evaluation, kalman, tables, training
+from . import decoding, evaluation, kalman, tables, training
 from ._validate import one_of, positive_int
 from .models import FORECASTERS, count_parameters
 from .systems import Floats, LinearGaussianSystem
@@ -218,7 +218,7 @@ def measure(settings: Mapping[str, Any]) -> list[Row]:
 
 def score(models: Sequence[Any], world: LinearGaussianSystem, cell: Cell) -> dict[str, Floats]:
     """The `SCORES` of trained models, each (S,)."""
-    forecaster, S = evaluation.Forecaster(models), len(models)
+    forecaster = evaluation.Forecaster(models)
 
     def exact(tokens: Floats) -> Floats:
         return kalman.predict(world, tokens)
@@ -231,22 +231,20 @@ def score(models: Sequence[Any], world: LinearGaussianSystem, cell: Cell) -> dic
     tokens, targets = tokens[: cell.rolled_out], targets[: cell.rolled_out]
 
     def open_loop(warm: int) -> Floats:
-        found = [
-            evaluation.open_loop_mse(
-                evaluation.open_loop_rollout(predict, given, warm), targets
-            ).mean(axis=-1)
-            for predict, given in (
-                (forecaster, tokens[None].repeat(S, axis=0)),
-                (exact, tokens),
+        ours, best = (
+            evaluation.open_loop_mse(rolled, targets).mean(axis=-1)
+            for rolled in (
+                decoding.rollout(forecaster, tokens, warm),
+                evaluation.open_loop_rollout(exact, tokens, warm),
             )
-        ]
-        return found[0] / found[1]
+        )
+        return ours / best
 
     test, floor = mse(forecaster, training.TEST), mse(exact, training.TEST)
     return {
         "validation_mse": mse(forecaster, training.VALIDATION),
         "test_mse": test,
-        "exact_mse": floor.repeat(S),
+        "exact_mse": floor.repeat(len(models)),
         "ratio": test / floor,
         **{f"open_loop_{warm}": open_loop(warm) for warm in WARM},
     }

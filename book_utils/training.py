@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from ._validate import finite, finite_number, positive_int, positive_number, real_array
-from .models import stack_parameters, unstack_parameters
+from .models import on_device, stack_parameters, unstack_parameters
 from .systems import Floats, LinearGaussianSystem
 
 Progress = Callable[[range], Iterable[int]]  # such as functools.partial(progress, label="training")
@@ -142,6 +142,7 @@ def train_together(
     seeds: Sequence[int] | None = None,
     learning_rates: Sequence[float] | None = None,
     progress: Progress | None = None,
+    device: Any = None,
 ) -> History:
     r"""Fit S models of one class and size by teacher forcing, all in the same loop.
 
@@ -157,17 +158,19 @@ def train_together(
         learning_rates: one rate a model, in place of the recipe's.
         progress: wraps the range of steps and hands them on, like ``progress.progress`` with its
             label filled in.
+        device: where to compute, such as "cuda"; None for where the models are. The models stay
+            where they are.
 
     Returns:
         `History`.
 
     Raises:
         TypeError, ValueError: models differ, shapes do not fit, data are empty, complex or not
-            finite, or the batch is larger than the data.
+            finite, the batch is larger than the data, or there is no such device.
         TrainingDiverged: a loss or gradient became NaN or infinite; it names the step.
     """
     recipe = recipe or Recipe()
-    stacked = stack_parameters(models)
+    stacked = on_device(stack_parameters(models), device)
     S, flat = len(models), torch.cat([p.flatten(1) for p in stacked.values()], dim=1)
     x, y = _data(tokens, targets, S, flat)
     batches = _batches(recipe, x.shape[1], S, seeds)
@@ -196,6 +199,7 @@ def fit_seeds(
     recipe: Recipe | None = None,
     learning_rates: Sequence[float] | None = None,
     progress: Progress | None = None,
+    device: Any = None,
 ) -> Fit:
     """Train one model a seed; the seed fixes its data, its first weights and its batches.
 
@@ -204,7 +208,7 @@ def fit_seeds(
         system: draws the training trajectories.
         seeds: integers of at least 0.
         trajectories, T: size of each training set.
-        recipe, learning_rates, progress: as for `train_together`.
+        recipe, learning_rates, progress, device: as for `train_together`.
 
     Raises:
         As `train_together`.
@@ -220,6 +224,7 @@ def fit_seeds(
         seeds=seeds,
         learning_rates=learning_rates,
         progress=progress,
+        device=device,
     )
     return Fit(models, seeds, history)
 

@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from book_utils import kalman
+from book_utils.evaluation import Forecaster
 from book_utils.models import CausalTransformer, DiagonalSSM, stack_parameters
 from book_utils.systems import LinearGaussianSystem
 from book_utils.training import (
@@ -305,3 +306,31 @@ def test_bad_fits():
         fit_seeds(small_ssm, SYSTEM, [-1])
     with pytest.raises(ValueError, match="VALIDATION or TEST"):
         held_out_set(SYSTEM, 1)
+
+
+@pytest.mark.parametrize("device", ["meta", "no such device", "cuda:99", 1.5])
+def test_a_device_that_cannot_compute_is_refused(device):
+    with pytest.raises(ValueError, match="device must be one that torch can compute on"):
+        train_together([small_ssm(0)], *data(), Recipe(steps=1, batch_size=4), device=device)
+    with pytest.raises(ValueError, match="device must be"):
+        Forecaster([DiagonalSSM()], device=device)
+
+
+def test_naming_the_device_changes_nothing():
+    fits = [
+        fit_seeds(
+            lambda seed: DiagonalSSM(4, 3, seed=seed),
+            SYSTEM,
+            [0, 1],
+            trajectories=64,
+            T=8,
+            recipe=Recipe(steps=3, batch_size=16),
+            device=device,
+        )
+        for device in (None, "cpu", torch.device("cpu"))
+    ]
+    for other in fits[1:]:
+        np.testing.assert_array_equal(other.history.losses, fits[0].history.losses)
+    tokens = np.ones((3, 8, 2))
+    found = [Forecaster(fit.models, device="cpu")(tokens) for fit in fits]
+    np.testing.assert_array_equal(found[0], found[1])
