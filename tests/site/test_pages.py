@@ -4,7 +4,7 @@ import gzip
 import itertools
 import json
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
+from urllib.parse import parse_qsl, unquote, urlsplit
 from urllib.request import url2pathname
 
 import pytest
@@ -121,6 +121,20 @@ def test_a_link_can_name_a_slider_s_position(page_name, visit):
         assert same.inner_text() == caption
 
 
+def test_links_to_a_slider_s_position_are_followed(page_name, visit):
+    links = (
+        visit(page_name).locator('a[href*="#explore-"]').evaluate_all("all => all.map(a => a.href)")
+    )
+    for link in links:
+        name, _, fragment = link.removeprefix(f"{SITE.as_uri()}/").partition("#")
+        identity, _, query = fragment.partition("?")
+        figure = visit(f"{name}#{fragment}").locator(f"#{identity}")
+        sliders = figure.locator("input[type=range]").evaluate_all(
+            "all => all.map(slider => [slider.name, slider.nextElementSibling.value])"
+        )
+        assert sorted(map(tuple, sliders)) == sorted(parse_qsl(query)), link
+
+
 @pytest.mark.parametrize("page_name", CHAPTERS)
 def test_the_quiz_answers_back_and_remembers(page_name, visit):
     page = visit(page_name)
@@ -177,6 +191,7 @@ def test_internal_links_lead_somewhere(page_name, visit):
         path, _, anchor = link.removeprefix(here).partition("#")
         target = SITE / unquote(path)
         assert target.is_file(), link
+        anchor = anchor.partition("?")[0]  # a slider's position follows its name
         if anchor and target.suffix == ".html":
             assert f'id="{anchor}"' in target.read_text(encoding="utf-8"), link
 
