@@ -118,7 +118,11 @@ def _article(site: Path, name: str, names: set[str]) -> Tag:
         if code.get_text().count("\n") <= WHOLE:
             code["class"] = "whole"
     for link in article.select("a[href]"):
-        link["href"] = _target(link["href"], name, names)
+        target = _target(link["href"], name, names)
+        if target:
+            link["href"] = target
+        else:
+            link.unwrap()
     for picture in article.select("img[src]"):
         if not picture["src"].startswith("data:"):
             picture["src"] = (path.parent / picture["src"]).resolve().as_uri()
@@ -137,8 +141,8 @@ def _describe_positions(soup: BeautifulSoup, article: Tag) -> None:
         figure.append(note)
 
 
-def _target(href: str, name: str, names: set[str]) -> str:
-    """Where a link of page `name` leads in the joined page; other addresses stay as they are."""
+def _target(href: str, name: str, names: set[str]) -> str | None:
+    """Where a link of page `name` leads on paper: to the web, to a printed page, or nowhere."""
     if re.match(r"[a-z]+:", href):
         return href
     path, _, fragment = href.partition("#")
@@ -147,14 +151,14 @@ def _target(href: str, name: str, names: set[str]) -> str:
         page = posixpath.normpath(posixpath.join(posixpath.dirname(name), path))
         page = page.removesuffix(".html")
     if page not in names:
-        return href
+        return None
     return "#" + anchor(page, fragment.partition("?")[0])
 
 
 def _move_answers(name: str, article: Tag) -> list[Answer]:
     """Take hints, solutions and quiz answers out of a page, leaving references to them."""
     moved = []
-    for number, details in enumerate(article.select("section details, .quiz details"), start=1):
+    for number, details in enumerate(article.select("details"), start=1):
         heading = details.find_parent("section").find(re.compile("^h[1-6]$")).get_text()
         item = details.find_parent("li")
         if item and details.find_parent(class_="quiz"):
@@ -163,6 +167,7 @@ def _move_answers(name: str, article: Tag) -> list[Answer]:
         elif heading.startswith("Exercise"):
             title = f"{heading.partition(' · ')[0]}, {details.summary.get_text().lower()}"
         else:
+            details["open"] = ""
             continue
         here = anchor(name, f"answer-{number}")
         kind = details.summary.get_text()
