@@ -112,7 +112,7 @@ def _article(site: Path, name: str, names: set[str]) -> Tag:
     _describe_positions(soup, article)
     for element in article.select(UNPRINTED):
         element.decompose()
-    for element in article.select("[id]"):
+    for element in article.select("[id]:not(svg [id])"):  # a drawing refers to its own parts by id
         element["id"] = anchor(name, element["id"])
     for code in article.select("pre"):
         if code.get_text().count("\n") <= WHOLE:
@@ -217,8 +217,8 @@ def _contents(articles: list[tuple[Page, Tag]]) -> list[Entry]:
             entries.append(Entry(0, part, anchor(page.name)))
         entries.append(Entry(1, article.find("h1").get_text(), anchor(page.name)))
         if number > 0:
-            sections = article.select("section:has(> h2)")
-            entries += [Entry(2, s.h2.get_text(), s["id"]) for s in sections]
+            sections = [(s.h2.get_text(), s["id"]) for s in article.select("section:has(> h2)")]
+            entries += [Entry(2, *each) for each in sections if len(each[0]) > 1]  # no lone letters
     return entries
 
 
@@ -241,14 +241,14 @@ def _chapter(page: Page, article: Tag) -> str:
 
 
 def _style(site: Path, articles: list[tuple[Page, Tag]], title: str) -> str:
-    """The colours of code, our own rules, and a running head for each chapter."""
+    """The colours of code, the book's look, the rules for paper, and a running head a chapter."""
     heads = "\n".join(
         f"@page {anchor(page.name)} {{ @top-left {{ content: {_quoted(title)} }} "
         f"@top-right {{ content: {_quoted(article.find('h1').get_text())} }} }}"
         for page, article in articles
     )
-    colours = (site / "_static/pygments.css").read_text(encoding="utf-8")
-    return f"{colours}\n{STYLE.read_text(encoding='utf-8')}\n{_fonts()}\n{heads}"
+    sheets = (site / "_static/pygments.css", site / "_static/book.css", STYLE)
+    return "\n".join([*(sheet.read_text(encoding="utf-8") for sheet in sheets), _fonts(), heads])
 
 
 def _fonts() -> str:
