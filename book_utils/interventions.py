@@ -61,6 +61,8 @@ def effect_by_lag(
     tokens: Any,
     kind: str = "resample",
     rng: np.random.Generator | int = 0,
+    *,
+    lags: int | None = None,
 ) -> Floats:
     """Root mean square change of the last forecast when the token at each lag is replaced.
 
@@ -68,18 +70,24 @@ def effect_by_lag(
         predict: a forecaster, (N, T, 2) → (..., N, T), such as `evaluation.Forecaster`.
         tokens: (N, T, 2).
         kind, rng: as for `replace_token`.
+        lags: how many, 0 … lags−1; all T when None.
 
     Returns:
-        Array (..., T), lag 0 first; in the units of the observation.
+        Array (..., lags), lag 0 first; in the units of the observation.
 
     Raises:
-        As `replace_token`; also if `predict` returns another shape or forecasts not finite.
+        As `replace_token`; also if `lags` is not an integer from 1 to T, or `predict` returns
+            another shape or forecasts that are not finite.
     """
     tokens, rng = _check_tokens(tokens), generator("rng", rng)
+    T = tokens.shape[1]
+    lags = T if lags is None else positive_int("lags", lags)
+    if lags > T:
+        raise ValueError(f"lags must be at most the number of tokens {T}, got {lags}")
     before = _last(predict, tokens)
     effects = [
         np.sqrt(((_last(predict, replace_token(tokens, k, kind, rng)) - before) ** 2).mean(axis=-1))
-        for k in range(tokens.shape[1])
+        for k in range(lags)
     ]
     return np.stack(effects, axis=-1)
 

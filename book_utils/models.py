@@ -85,11 +85,19 @@ class CausalTransformer(nn.Module):
             TypeError: `tokens` is not a floating-point tensor of the model's dtype.
             ValueError: tokens are not (..., T, 2), or longer than T_max.
         """
+        z, weights = self._read(tokens)
+        forecasts = self.head(z).squeeze(-1)
+        return (forecasts, weights) if return_weights else forecasts
+
+    def features(self, tokens: Tensor) -> Tensor:
+        """What the head reads at each token, (..., T, d). Errors as for `forward`."""
+        return self._read(tokens)[0]
+
+    def _read(self, tokens: Tensor) -> tuple[Tensor, Tensor]:
         _check_tokens(tokens, self.embed.weight)
         z = self.positions(self.embed(tokens))  # (..., T, d)
         z, weights = self.block(z, causal_mask(tokens.shape[-2]).to(tokens.device))
-        forecasts = self.head(z).squeeze(-1)
-        return (forecasts, weights) if return_weights else forecasts
+        return z, weights
 
     def stacked_forward(self, parameters: Parameters, tokens: Tensor) -> Tensor:
         """Forecasts of S models of this shape at once.

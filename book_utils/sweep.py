@@ -26,6 +26,7 @@ import sys
 import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -294,6 +295,44 @@ class _one_thread:
 
     def __exit__(self, *_: object) -> None:
         torch.set_num_threads(self.before)
+
+
+# ------------------------------------------------------------------------ the table of chapter 7
+
+RATES = (0.001, 0.003, 0.01, 0.03, 0.1)
+NOISES = (0.01, 0.02, 0.05, 0.1, 0.2)
+RATE_SEEDS = (100, 101)  # apart from the seeds of the runs that are compared
+EXPERIMENT = "experiment.csv"
+
+
+def experiment_cells() -> list[Cell]:
+    """The chapter's grid: every learner; three of them at each noise; every learner at each rate."""
+    learners = grid(model=list(FORECASTERS))
+    noises = grid(model=["transformer", "SSM", "complex SSM"], process_std=NOISES)
+    rates = grid(RATE_SEEDS, model=list(FORECASTERS), learning_rate=RATES)
+    return learners + [cell for cell in noises if cell not in learners] + rates
+
+
+def experiment_rows(**settings: Any) -> list[Row]:
+    """Rows of the chapter's committed table that have these settings, in the order of the grid.
+
+    >>> len(experiment_rows(model="SSM", process_std=0.05, learning_rate=0.03, steps=1000))
+    10
+
+    Raises:
+        ValueError: the table was made with another grid, a setting is not one of its columns, or
+            no row has these settings.
+    """
+    text = resources.files("book_utils").joinpath("data", EXPERIMENT).read_text(encoding="utf-8")
+    found, wanted = read(text), grid_stamp(experiment_cells())
+    if found.stamp != wanted:
+        raise ValueError(f"the table was made with settings {found.stamp}, not {wanted}")
+    for name in settings:
+        one_of("each setting", name, COLUMNS)
+    rows = [row for row in found.rows if all(row[k] == v for k, v in settings.items())]
+    if not rows:
+        raise ValueError(f"no row of the table has the settings {settings}")
+    return rows
 
 
 # ------------------------------------------------------------------------------------ command line

@@ -28,6 +28,8 @@ LOOKS = {
     "SSM": style.SERIES[1],
     "small transformer": style.SERIES[2],
     "large SSM": style.SERIES[3],
+    "complex SSM": style.SERIES[4],
+    "exact filter": style.SERIES[5],
 }
 BAND = 1.959964  # half-width of a central 95 % interval, in standard deviations
 
@@ -362,6 +364,56 @@ def _rollout(
     return truth[trajectory - 1], learned, mean[trajectory - 1], np.sqrt(variance)
 
 
+@style.styled
+def open_loop_after(
+    warm: int, *, floors: Mapping[int, Floats], curves: Mapping[int, Curves]
+) -> Figure:
+    """Draw error against horizon after `warm` genuine readings, with the exact floor.
+
+    Args:
+        warm: a key of both mappings.
+        floors: warm → exact errors, (H,).
+        curves: warm → name → errors, (seeds, H).
+    """
+    floor, runs = _after(warm, floors, curves)
+    horizon = np.arange(1, len(floor) + 1)
+    figure, axes = style.new_figure(4.2)
+    ax = axes[0, 0]
+    for name, values in runs.items():
+        _spread(ax, horizon, name, values)
+    ax.plot(horizon, floor, color=style.BLACK, linestyle="--", label="exact floor")
+    longest = max(len(f) for f in floors.values())
+    highest = max(np.max(v) for named in curves.values() for v in named.values())
+    ax.set(xlim=(0, longest + 1), ylim=(0, 1.2 * highest))
+    ax.legend(loc="upper right", ncols=2)
+    style.label(ax, x="horizon h (steps ahead)", y="squared error")
+    return figure
+
+
+def describe_open_loop_after(
+    warm: int, *, floors: Mapping[int, Floats], curves: Mapping[int, Curves]
+) -> str:
+    """Say where floor and models begin and end, and the models' distance from it."""
+    floor, runs = _after(warm, floors, curves)
+    parts = [f"{name} {values.mean() / floor.mean():.2f}" for name, values in runs.items()]
+    readings = "1 genuine reading" if warm == 1 else f"{warm} genuine readings"
+    return (
+        f"After {readings} the exact floor is {floor[0]:.3f} one step ahead, at most "
+        f"{floor.max():.3f}, and {floor[-1]:.3f} at the last horizon, {len(floor)}. "
+        f"Error over floor, averaged over horizons: {', '.join(parts)}."
+    )
+
+
+def _after(
+    warm: int, floors: Mapping[int, Floats], curves: Mapping[int, Curves]
+) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+    if warm not in floors or warm not in curves:
+        raise ValueError(f"warm must be one of {sorted(floors)}, got {warm}")
+    floor = np.asarray(floors[warm], float)
+    named = {n: _table(f"curves[{warm}][{n!r}]", v, len(floor)) for n, v in curves[warm].items()}
+    return floor, named
+
+
 # 7.7 — attention by lag
 
 
@@ -442,7 +494,112 @@ def describe_filter_weights(*, weights: Floats, lags: int = 12) -> str:
     return f"The exact forecast's weights on past readings begin {first}, {turn}."
 
 
+# 7.8 — interventions
+
+
+@style.styled
+def intervention(lag: int, *, attention: Floats, effects: Mapping[str, Curves]) -> Figure:
+    """Draw attention by lag; below it what replacing the token at each lag does to the forecast.
+
+    Args:
+        lag: the lag to point at.
+        attention: weights of the final query by lag, (seeds, lags).
+        effects: kind of replacement → name → change of the forecast by lag, (seeds, lags). The last
+            kind is drawn.
+    """
+    attention, effects = _intervention(lag, attention, effects)
+    kind, drawn = list(effects.items())[-1]
+    lags = np.arange(attention.shape[1])
+    figure, axes = style.new_figure(5.4, rows=2, sharex=True, height_ratios=[1, 1.7])
+    looks, does = axes[:, 0]
+    style.bars(looks, lags, attention.mean(axis=0), color=style.SKY, width=0.62)
+    looks.set_ylim(0, 1.15 * attention.mean(axis=0).max())
+    style.label(looks, x="", y="weight", title="where the transformer looks")
+    for name, runs in drawn.items():
+        _spread(does, lags, name, runs, every=1)
+    does.set(yscale="log", xticks=lags[::2], xlim=(-0.6, lags[-1] + 0.6))
+    _log_ticks(does, [0.01, 0.03, 0.1, 0.3, 1, 3])
+    does.legend(loc="upper right")
+    style.label(
+        does, x="lag k: how many tokens ago", y="change (log scale)",
+        title=f"change of the forecast: {kind}",
+    )  # fmt: skip
+    for ax in (looks, does):
+        ax.axvline(lag, color=style.GREY, linewidth=1, linestyle=":")
+        ax.grid(axis="x", visible=False)
+    return figure
+
+
+def describe_intervention(lag: int, *, attention: Floats, effects: Mapping[str, Curves]) -> str:
+    """Give the weight at the lag, and the change under each kind of replacement."""
+    attention, effects = _intervention(lag, attention, effects)
+    kinds = [
+        f"{kind}: " + ", ".join(f"{name} {runs[:, lag].mean():.3f}" for name, runs in named.items())
+        for kind, named in effects.items()
+    ]
+    return (
+        f"Lag {lag}. The transformer's mean attention weight there is "
+        f"{attention[:, lag].mean():.3f}. Root-mean-square change of the forecast when the token "
+        f"is replaced. {'. '.join(kinds)}."
+    )
+
+
+def _intervention(
+    lag: int, attention: Floats, effects: Mapping[str, Curves]
+) -> tuple[np.ndarray, dict[str, dict[str, np.ndarray]]]:
+    attention = _table("attention", attention)
+    lags = attention.shape[1]
+    if not 0 <= lag < lags:
+        raise ValueError(f"lag must be from 0 to {lags - 1}, got {lag}")
+    tables = {
+        kind: {n: _table(f"effects[{kind!r}][{n!r}]", v, lags) for n, v in named.items()}
+        for kind, named in effects.items()
+    }
+    return attention, tables
+
+
 # 7.9 — the predictor is not the plant
+
+
+@style.styled
+def noise_sweep(*, noises: Floats, ratios: Curves, turn: float) -> Figure:
+    """Draw each learner's error over the exact one's against the process noise q.
+
+    Args:
+        noises: the values of q.
+        ratios: name → (seeds, noises).
+        turn: the q above which the predictor's eigenvalues are real.
+    """
+    noises = np.asarray(noises, float)
+    figure, axes = style.new_figure(4.0)
+    ax = axes[0, 0]
+    for name, runs in ratios.items():
+        _spread(ax, noises, name, _table(f"ratios[{name!r}]", runs, len(noises)), every=1)
+    ax.axhline(1.0, color=style.BLACK, linestyle="--")
+    ax.axvline(turn, color=style.GREY, linewidth=1)
+    ax.set(xscale="log", yscale="log", ylim=(0.97, None))
+    ax.annotate(
+        "complex | real poles", (turn, 0.985), xytext=(0, 0), textcoords="offset points",
+        ha="center", va="center", fontsize=9.5,
+    )  # fmt: skip
+    _log_ticks(ax, noises, "x")
+    _log_ticks(ax, [1, 1.1, 1.2, 1.4, 1.7, 2])
+    ax.legend(loc="upper right")
+    style.label(ax, x="process noise q (log scale)", y="error ÷ exact (log scale)")
+    return figure
+
+
+def describe_noise_sweep(*, noises: Floats, ratios: Curves, turn: float) -> str:
+    """Give each learner's mean ratio at the lowest and the highest noise."""
+    noises = np.asarray(noises, float)
+    parts = []
+    for name, runs in ratios.items():
+        mean = _table(f"ratios[{name!r}]", runs, len(noises)).mean(axis=0)
+        parts.append(f"{name} {mean[0]:.2f} and {mean[-1]:.2f}")
+    return (
+        f"Error over the exact forecaster's at process noise {noises[0]:g} and {noises[-1]:g}: "
+        f"{', '.join(parts)}. The exact predictor's eigenvalues are real above q = {turn:.3f}."
+    )
 
 
 @style.styled

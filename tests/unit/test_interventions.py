@@ -83,6 +83,8 @@ def test_leading_axes_and_only_the_last_forecast_counts():
     assert effect[0, 0] > 1
     assert (effect[0, 1:] == 0).all()
     assert (effect[1] == 0).all()
+    first = effect_by_lag(two, drawn(8, 5), "zero", lags=2)
+    assert np.array_equal(first, effect[:, :2])
 
 
 @pytest.mark.parametrize(
@@ -97,6 +99,8 @@ def test_leading_axes_and_only_the_last_forecast_counts():
         (lambda: replace_token(drawn(), 1, "noise"), ValueError, "kind"),
         (lambda: replace_token(drawn(1), 1), ValueError, "at least 2"),
         (lambda: replace_token(drawn(), 1, "resample", None), TypeError, "rng"),
+        (lambda: effect_by_lag(lambda x: x[..., 0], drawn(), lags=6), ValueError, "lags"),
+        (lambda: effect_by_lag(lambda x: x[..., 0], drawn(), lags=0), ValueError, "lags"),
         (lambda: effect_by_lag(lambda x: x, drawn()), ValueError, "predict must return"),
         (lambda: effect_by_lag(lambda x: x[..., 0] * np.nan, drawn()), ValueError, "forecasts"),
     ],

@@ -183,6 +183,13 @@ def test_transformer_weights_are_causal_rows():
     torch.testing.assert_close(weights.sum(-1), torch.ones(4, 2, 32, dtype=F64))
 
 
+def test_the_transformers_features_are_what_its_head_reads():
+    model, x = shaken(CausalTransformer(heads=2)), draw((4, 9, 2))
+    features = model.features(x)
+    assert features.shape == (4, 9, 16)
+    torch.testing.assert_close(model.head(features)[..., 0], model(x))
+
+
 def test_transformer_equals_torch_layers_with_the_same_weights():
     model, x = shaken(CausalTransformer()), draw((3, 20, 2))
     layer = nn.TransformerEncoderLayer(

@@ -195,3 +195,69 @@ BAD = [
 def test_bad_input(function, settings, message):
     with pytest.raises(ValueError, match=message):
         function(**settings)
+
+
+AFTER = {
+    "floors": {w: kalman.open_loop_variances(SYSTEM, 12, w) for w in (1, 8)},
+    "curves": {
+        w: {"SSM": np.stack([k * kalman.open_loop_variances(SYSTEM, 12, w) for k in (1.0, 1.2)])}
+        for w in (1, 8)
+    },
+}
+
+
+@pytest.mark.parametrize("warm", [1, 8])
+def test_open_loop_after(warm):
+    axes = figures.open_loop_after(warm, **AFTER).axes[0]
+    floor = AFTER["floors"][warm]
+    np.testing.assert_array_equal(labelled(axes, "exact floor").get_ydata(), floor)
+    np.testing.assert_allclose(labelled(axes, "SSM").get_ydata(), 1.1 * floor)
+    assert axes.get_xlim() == (0, 12)
+    caption = figures.describe_open_loop_after(warm, **AFTER)
+    assert "SSM 1.10" in caption
+    assert f"{floor[0]:.3f} one step ahead" in caption
+    assert f"last horizon, {12 - warm}." in caption
+
+
+def test_open_loop_after_refuses_a_start_that_was_not_computed():
+    with pytest.raises(ValueError, match=r"warm must be one of \[1, 8\], got 2"):
+        figures.open_loop_after(2, **AFTER)
+
+
+EFFECTS = {
+    "attention": [[0.5, 0.3, 0.2], [0.3, 0.3, 0.4]],
+    "effects": {
+        "a zero": {"exact filter": [[0.8, 0.4, 0.2]], "SSM": [[1.0, 0.3, 0.1], [1.2, 0.3, 0.1]]},
+        "another's": {"exact filter": [[0.9, 0.5, 0.3]], "SSM": [[1.3, 0.4, 0.2]]},
+    },
+}
+
+
+@pytest.mark.parametrize("lag", [0, 2])
+def test_intervention_points_at_a_lag(lag):
+    looks, does = figures.intervention(lag, **EFFECTS).axes
+    np.testing.assert_allclose(labelled(does, "exact filter").get_ydata(), [0.9, 0.5, 0.3])
+    assert all(lag in line.get_xdata() for line in (looks.lines[-1], does.lines[-1]))
+    caption = figures.describe_intervention(lag, **EFFECTS)
+    weight, zero = {0: ("0.400", "1.100"), 2: ("0.300", "0.100")}[lag]
+    assert f"weight there is {weight}" in caption
+    assert f"SSM {zero}. another's" in caption
+
+
+@pytest.mark.parametrize("lag", [-1, 3])
+def test_intervention_refuses_other_lags(lag):
+    with pytest.raises(ValueError, match="lag must be from 0 to 2"):
+        figures.describe_intervention(lag, **EFFECTS)
+
+
+def test_noise_sweep():
+    settings = {
+        "noises": [0.02, 0.1],
+        "ratios": {"SSM": [[1.2, 1.0], [1.4, 1.1]]},
+        "turn": 0.0813,
+    }
+    axes = figures.noise_sweep(**settings).axes[0]
+    np.testing.assert_allclose(labelled(axes, "SSM").get_ydata(), [1.3, 1.05])
+    caption = figures.describe_noise_sweep(**settings)
+    assert "SSM 1.30 and 1.05" in caption
+    assert "real above q = 0.081" in caption

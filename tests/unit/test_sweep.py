@@ -19,7 +19,7 @@ import pytest
 import torch
 
 from book_utils import evaluation, kalman, sweep, tables, training
-from book_utils.models import FORECASTERS, DiagonalSSM
+from book_utils.models import FORECASTERS, DiagonalSSM, count_parameters
 from book_utils.systems import LinearGaussianSystem
 
 TINY = dict(steps=[5], trajectories=[32], held_out=[16], rolled_out=[8], T=[12])
@@ -286,3 +286,37 @@ def test_the_stamp_of_a_grid_covers_every_cell():
     assert tables.from_text(
         sweep.table(cells, sweep.Outcome([None] * 2, ["bad"] * 2)), sweep.COLUMNS
     ).stamp == sweep.grid_stamp(cells)
+
+
+def test_the_chapters_table_is_the_one_its_grid_makes():
+    rows = sweep.experiment_rows()
+    assert len(rows) == 10 * 8 + 3 * 4 * 8 + 10 * 5 * 2
+    assert not any(row["error"] for row in rows)
+    for row in rows:
+        assert row["parameters"] == count_parameters(FORECASTERS[row["model"]](0))
+        assert row["ratio"] == pytest.approx(row["test_mse"] / row["exact_mse"], rel=2e-3)
+        assert row["ratio"] > 1  # below the floor would be a leak
+
+
+def test_rows_of_the_chapters_table_are_chosen_by_settings():
+    chosen = sweep.experiment_rows(model="SSM", process_std=0.1)
+    assert [row["seed"] for row in chosen] == list(range(8))
+    with pytest.raises(ValueError, match="no row"):
+        sweep.experiment_rows(model="SSM", process_std=0.3)
+    with pytest.raises(ValueError, match="each setting"):
+        sweep.experiment_rows(noise=0.1)
+
+
+def test_one_entry_of_the_chapters_table_trained_anew():
+    settings = {"model": "SSM", "process_std": 0.1}
+    stored = sweep.experiment_rows(**settings)[:2]
+    cell = sweep.Cell(**settings, seeds=(0, 1))
+    for now, before in zip(sweep.measure(cell.settings), stored, strict=True):
+        for score in sweep.SCORES:
+            assert now[score] == pytest.approx(before[score], rel=0.02)
+
+
+def test_a_stale_table_is_noticed(monkeypatch):
+    monkeypatch.setattr(sweep, "RATES", (0.5,))
+    with pytest.raises(ValueError, match="the table was made with settings"):
+        sweep.experiment_rows()
