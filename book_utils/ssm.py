@@ -422,6 +422,45 @@ def chunked_recurrence(
     return _finite_result("the response", y)
 
 
+def respond(
+    A_bar: Array, B_bar: Array, C: Array, x: Array, *, diagonal: bool | None = None
+) -> Array:
+    """`recurrence` from rest, by the route that `quickest_route` names.
+
+    The routes sum in another order, so the outputs agree up to rounding *of the largest output*: a
+    response that grows by many orders of magnitude needs `recurrence` itself. All powers of Ā
+    below the T-th (of a chunk, where the route is chunked) must stay in range.
+
+    Args, returns, errors: as for `recurrence`, without an initial state.
+    """
+    for name, z, shape in (("x", x, "(..., T, m)"), ("C", C, "(..., p, n)")):
+        _require_floating(name, z)
+        _require_sizes(name, z, 2, shape)
+    T, m, p = x.shape[-2], x.shape[-1], C.shape[-2]
+    chunk = quickest_route(T, p, m)
+    if chunk is None:
+        return causal_convolution(kernel(A_bar, B_bar, C, T, diagonal=diagonal), x)
+    return chunked_recurrence(A_bar, B_bar, C, x, chunk, diagonal=diagonal)
+
+
+def quickest_route(T: int, p: int = 1, m: int = 1) -> int | None:
+    """None for the FFT convolution, or the length of a chunk for `chunked_recurrence`.
+
+    What keeps all states in memory waits for memory; both of these don't. One input and one output
+    a system: the FFT's few large steps are quickest as long as the sequence fits into the cache;
+    beyond, chunks of 64, whose work grows with T alone. Between p outputs and m inputs every FFT is
+    made p m times and a chunk's matrix has p m W² entries, so chunks win and are shorter. Measured
+    on one core with 64 states; ``make bench`` measures again.
+
+    Args:
+        T: tokens.
+        p, m: outputs and inputs of one system.
+    """
+    if p * m == 1 and T <= 8192:
+        return None
+    return max(8, 64 // math.isqrt(p * m))
+
+
 # ---------------------------------------------------------------------------------- pieces
 # Inside this module Ā is a matrix (..., n, n), or a column (..., n, 1) that stands for a diagonal.
 
@@ -454,11 +493,14 @@ def _dense_kernel(A: Array, B: Array, C: Array, T: int) -> Array:
 
 
 def _diagonal_kernel(A: Array, B: Array, C: Array, T: int) -> Array:
-    """K_k[p, m] = Σ_n ā_n^k · C[p, n] B̄[n, m]: a Vandermonde matrix times n outer products."""
-    vandermonde = _powers_times(A, _namespace(A).ones_like(A), T)[..., 0]  # (..., T, n)
+    """K_{cV+k}[p, m] = Σ_n ā_n^{cV} · ā_n^k C[p, n] B̄[n, m], with V ≈ √T: no (T, n) powers stored."""
+    V = math.isqrt(T - 1) + 1
     outer = C.swapaxes(-1, -2)[..., None] * B[..., None, :]  # (..., n, p, m)
-    flat = vandermonde @ outer.reshape(*outer.shape[:-2], outer.shape[-2] * outer.shape[-1])
-    return flat.reshape(*flat.shape[:-1], *outer.shape[-2:])
+    flat = outer.reshape(*outer.shape[:-2], outer.shape[-2] * outer.shape[-1])
+    near = _powers_times(A, flat, V).swapaxes(-3, -2)  # (..., n, V, p m)
+    far = _powers_times(_power(A, V), _namespace(A).ones_like(A), -(-T // V))[..., 0]  # (…, T/V, n)
+    K = far @ near.reshape(*near.shape[:-2], V * flat.shape[-1])
+    return K.reshape(*K.shape[:-2], K.shape[-2] * V, *outer.shape[-2:])[..., :T, :, :]
 
 
 def _states(A: Array, writes: Array, h: Array) -> Iterator[Array]:
@@ -484,10 +526,27 @@ def _from_earlier_chunks(A: Array, C: Array, columns: Array, blocks: Array) -> A
     """What the states before each chunk add to its outputs, (..., N, W p)."""
     into_state, out_of_state = _chunk_operators(A, C, columns)
     writes = blocks @ into_state.swapaxes(-1, -2)  # (..., N, n)
-    start = _zeros((*writes.shape[:-2], writes.shape[-1], 1), like=writes)
-    later = _states(_power(A, columns.shape[-3]), writes[..., :-1, :], start)
-    before = _namespace(A).concatenate([start, *later], -1)  # (..., n, N)
+    before = _states_before(_power(A, columns.shape[-3]), writes)  # (..., n, N)
     return (out_of_state @ before).swapaxes(-1, -2)
+
+
+def _states_before(A: Array, writes: Array) -> Array:
+    """The states before each of N writes (..., N, n), from zero on: (..., n, N).
+
+    For a diagonal these are N numbers a mode, and N may be thousands: chunks of V ≈ √N once more.
+    """
+    n, N, V = writes.shape[-1], writes.shape[-2], math.isqrt(writes.shape[-2])
+    zero = _zeros((*writes.shape[:-2], n, 1), like=writes)
+    join, earlier = _namespace(A).concatenate, writes[..., :-1, :]
+    if _is_dense(A) or V < 4:
+        return join([zero, *_states(A, earlier, zero)], -1)
+    powers = _powers_times(A, _namespace(A).ones_like(A), V).swapaxes(-3, -2)[..., None]
+    blocks = _split(earlier.swapaxes(-1, -2)[..., None], V)  # (..., n, N/V, V)
+    inside = blocks @ _toeplitz(powers).swapaxes(-1, -2)
+    carried = _states(_power(A, V), inside[..., -1].swapaxes(-1, -2)[..., :-1, :], zero)
+    start = join([zero, *carried], -1)[..., None]  # (..., n, N/V, 1)
+    states = inside + start * (A[..., None] * powers[..., 0]).swapaxes(-1, -2)
+    return join([zero, states.reshape(*states.shape[:-2], -1)[..., : N - 1]], -1)
 
 
 def _chunk_operators(A: Array, C: Array, columns: Array) -> tuple[Array, Array]:

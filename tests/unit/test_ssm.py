@@ -1052,3 +1052,103 @@ ssm.recurrence(*layer, x), ssm.chunked_recurrence(*layer, x, 2), ssm.discretize_
 ssm.causal_convolution(ssm.kernel(*layer, 5), x), ssm.scan(layer[0], x), ssm.half_life(-1.0)
 """
     subprocess.run([sys.executable, "-c", program], check=True, capture_output=True)
+
+
+# ------------------------------------------------------------------- the quickest of the routes
+
+
+def channels(T, dtype, *, inputs=1, outputs=1, n=5, seed=0):
+    """Diagonal layers as a batch of 3, stable, with tokens, as tensors that want a gradient."""
+    rng = np.random.default_rng(seed)
+
+    def draw(*shape):
+        values = rng.normal(size=shape)
+        return values + 1j * rng.normal(size=shape) if dtype.is_complex else values
+
+    a = rng.uniform(0.5, 0.999, size=(3, n))
+    turned = a * np.exp(1j * rng.uniform(-3, 3, size=(3, n))) if dtype.is_complex else a
+    arrays = (turned, draw(3, n, inputs), draw(3, outputs, n), draw(3, T, inputs))
+    return [torch.tensor(z, dtype=dtype, requires_grad=True) for z in arrays]
+
+
+def plain_loop(a, B, C, x):
+    h, outputs = torch.zeros_like(B[..., 0]), []
+    for t in range(x.shape[-2]):
+        h = a * h + (B @ x[..., t, :, None])[..., 0]
+        outputs.append((C @ h[..., None])[..., 0])
+    return torch.stack(outputs, dim=-2)
+
+
+FAST = {
+    "the quickest": ssm.respond,
+    "FFT": lambda a, B, C, x: ssm.causal_convolution(ssm.kernel(a, B, C, x.shape[-2]), x),
+    "chunks": lambda a, B, C, x: ssm.chunked_recurrence(a, B, C, x, 3),
+}
+
+
+@pytest.mark.parametrize("route", FAST)
+@pytest.mark.parametrize(
+    ("dtype", "tolerance"),
+    [
+        (torch.float32, 3e-5),
+        (torch.float64, 1e-12),
+        (torch.complex64, 3e-5),
+        (torch.complex128, 1e-12),
+    ],
+)
+@pytest.mark.parametrize(("T", "sizes"), [(1, (1, 1)), (7, (1, 1)), (200, (1, 1)), (61, (2, 3))])
+def test_fast_routes_and_their_gradients_equal_the_plain_loop(route, dtype, tolerance, T, sizes):
+    given = channels(T, dtype, inputs=sizes[0], outputs=sizes[1])
+    right, found = plain_loop(*given), FAST[route](*given)
+    assert found.dtype == dtype
+    assert (found - right).abs().max() <= tolerance * right.abs().max()
+    weights = torch.linspace(-1, 1, right.numel(), dtype=right.real.dtype).view(right.shape)
+    gradients = [
+        torch.autograd.grad((y.abs().square() * weights).sum(), given, materialize_grads=True)
+        for y in (right, found)
+    ]
+    for ours, theirs in zip(*gradients[::-1], strict=True):
+        assert (ours - theirs).abs().max() <= 10 * tolerance * max(theirs.abs().max(), 1.0)
+
+
+def test_the_quickest_route_beyond_the_cache_equals_the_plain_loop():
+    given = [z.detach() for z in channels(9000, torch.float64, n=2)]
+    assert ssm.quickest_route(9000) == 64
+    right = plain_loop(*given)
+    assert (ssm.respond(*given) - right).abs().max() <= 1e-12 * right.abs().max()
+
+
+def test_which_route_is_quickest():
+    assert ssm.quickest_route(8192) is None
+    assert ssm.quickest_route(8193) == 64
+    assert ssm.quickest_route(32, 2, 2) == 32
+    assert ssm.quickest_route(108000, 16, 16) == 8
+
+
+def test_respond_takes_numpy_and_dense_transitions_and_refuses_what_does_not_fit():
+    rng = np.random.default_rng(0)
+    A, B, C, x = (
+        0.3 * rng.normal(size=(3, 3)),
+        *(rng.normal(size=s) for s in ((3, 1), (1, 3), (20, 1))),
+    )
+    np.testing.assert_allclose(ssm.respond(A, B, C, x), ssm.recurrence(A, B, C, x), atol=1e-12)
+    for bad, error in (
+        (x[:0], ValueError),
+        (x[:, :0], ValueError),
+        (x[0], ValueError),
+        (1, TypeError),
+    ):
+        with pytest.raises(error):
+            ssm.respond(A, B, C, bad)
+
+
+def test_the_kernel_needs_no_memory_for_every_power():
+    a, B, C, _ = (z.detach() for z in channels(1, torch.float64, n=64))
+    T = 40_000
+    with torch.profiler.profile(profile_memory=True) as profile:
+        K = ssm.kernel(a, B, C, T)
+    used = sum(max(event.self_cpu_memory_usage, 0) for event in profile.key_averages())
+    assert used < 10 * K.numel() * 8  # the powers alone would be 64 times the kernel
+    np.testing.assert_allclose(
+        K[:, -1, 0, 0], (C[:, 0] * a ** (T - 1) * B[..., 0]).sum(-1), atol=1e-12
+    )
