@@ -3,27 +3,26 @@
 from __future__ import annotations
 
 import os
+from contextlib import contextmanager
 from pathlib import Path
 
 import chromium
+import page_report
 import pytest
 from playwright.sync_api import Browser, sync_playwright
 
 ROOT = Path(__file__).resolve().parents[2]
 SITE = Path(os.environ.get("BOOK_SITE", ROOT / "_build/html")).resolve()
-PAGES = sorted(
-    path.relative_to(SITE).as_posix()
-    for path in SITE.rglob("*.html")
-    if not {"_static", "vendor"} & set(path.relative_to(SITE).parts)
-)
+PAGES = page_report.pages(SITE)
+DESKTOP = {"width": 1300, "height": 900}
 
 
-def pytest_generate_tests(metafunc):
-    named = any(
-        "page_name" in mark.args[0] for mark in metafunc.definition.iter_markers("parametrize")
-    )
-    if "page_name" in metafunc.fixturenames and not named:
-        metafunc.parametrize("page_name", PAGES or ["(the book has not been built)"])
+def pytest_collection_modifyitems(items):
+    """What looks at one page runs in one process, so that the page is opened once."""
+    for item in items:
+        parameters = item.callspec.params if hasattr(item, "callspec") else {}
+        group = parameters.get("page_name", item.path.stem)
+        item.add_marker(pytest.mark.xdist_group(group))
 
 
 @pytest.fixture(scope="session")
@@ -44,12 +43,41 @@ def browser() -> Browser:
 @pytest.fixture
 def visit(browser):
     """Open a page from disk, as a reader with no network would; returns it with what it did."""
+    with visits(browser) as open_page:
+        yield open_page
+
+
+@pytest.fixture(scope="module", params=PAGES or ["(the book has not been built)"])
+def page_name(request):
+    """Each page of the built book."""
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def opened(browser, page_name):
+    """The page, opened once for all the tests that only look at it."""
+    with visits(browser) as open_page:
+        yield open_page(page_name)
+
+
+@pytest.fixture
+def page(opened):
+    """The page as on a desktop in the light theme, at its top."""
+    opened.set_viewport_size(DESKTOP)
+    opened.emulate_media(media="screen", color_scheme="light", reduced_motion="no-preference")
+    opened.evaluate("document.activeElement.blur(); scrollTo({ top: 0, behavior: 'instant' })")
+    return opened
+
+
+@contextmanager
+def visits(browser):
+    """A function that opens pages; they are closed at the end."""
     contexts = []
 
     def open_page(name: str, folder: Path = SITE, **settings):
-        context = browser.new_context(**{"viewport": {"width": 1300, "height": 900}, **settings})
+        context = browser.new_context(**{"viewport": DESKTOP, **settings})
         contexts.append(context)
-        context.set_default_timeout(30_000)  # a busy machine is not a broken page
+        context.set_default_timeout(60_000)  # a busy machine is not a broken page
         page = context.new_page()
         page.complaints = []
         page.requests = []
