@@ -69,7 +69,7 @@ chapters: $(READY)
 	"$(BIN)/python" -m pytest -n 2 --dist loadfile --nbval --nbval-cell-timeout=300 -W default chapters
 
 site: book
-	BOOK_SITE="$(abspath $(SITE))" "$(BIN)/python" -m pytest tests/site -rs
+	BOOK_SITE="$(abspath $(SITE))" "$(BIN)/python" -m pytest -n 2 --dist loadgroup tests/site -rs
 
 mutants: $(READY)
 	"$(BIN)/python" tools/mutants.py
