@@ -159,3 +159,16 @@ def test_building_twice_gives_the_same_pages_and_pictures(book, tmp_path):
         shutil.rmtree(book / "_build")
     assert shown_files[0] == shown_files[1]
     assert any(name.endswith(".svg") for name in shown_files[0])
+
+
+def test_a_page_can_borrow_a_slider_that_there_is(book):
+    write_page(book, SLIDER.strip())
+    cover = book / "index.md"
+    cover.write_text("# Cover\n\n```{slider} page age\n```\n")
+    result = build(book)
+    assert result.returncode == 0, result.stderr
+    page = (book / "_build/html/index.html").read_text(encoding="utf-8")
+    assert '<figure class="book-figure explore" id="here-explore-age">' in page
+    assert "data:image/" not in page
+    cover.write_text("# Cover\n\n```{slider} page nothing\n```\n")
+    assert build(book).returncode != 0
