@@ -91,6 +91,8 @@ def combine(answer: Any) -> str:
             continue
         if close(m, min(both[0][0], both[1][0])) and not close(m, right[0]):
             raise Wrong("The first entry should be the larger of the two maxima.")
+        if total <= 0:
+            raise Wrong("ℓ is a sum of exponentials, so it should be above zero.")
         if close(u / total, right[2] / right[1]):
             raise Wrong("The readout u/ℓ is right, but m is not the maximum that ℓ is relative to.")
         if close(u, right[2] / right[1]):
@@ -130,6 +132,8 @@ def chunk_mask(answer: Any) -> str:
                 "Those are numbers to add to scores; a boolean mask is asked for, True where a query may "
                 "look."
             )
+        if not np.isin(found, (0, 1)).all():
+            raise Wrong("A boolean mask is asked for; yours holds other numbers than 0 and 1.")
         first = total - new
         right = column <= row + first
         if close(found, right):

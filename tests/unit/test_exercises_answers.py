@@ -164,6 +164,29 @@ def test_harmless_habits_are_no_mistakes(name, around):
     assert says(name, around(own_answer(name))).startswith("Right. ")
 
 
+DISTORTIONS = {
+    "zero": lambda result: 0 * result,
+    "huge": lambda result: 1e300 * (result + 1),
+    "not a number": lambda result: result * np.nan,
+    "infinite": lambda result: result * 0 + np.inf,
+    "minus infinity": lambda result: result * 0 - np.inf,
+    "half": lambda result: result / 2,
+    "one more": lambda result: result + 1,
+}
+
+
+@pytest.mark.parametrize("distort", DISTORTIONS.values(), ids=DISTORTIONS)
+@pytest.mark.parametrize("name", [name for name in FUNCTIONS if not name.endswith(".leaks")])
+def test_a_distorted_result_gets_a_message(name, distort):
+    def distorted(result):
+        if isinstance(result, tuple):
+            return tuple(map(distorted, result))
+        return distort(np.asarray(result, dtype=float))
+
+    own = own_answer(name)
+    assert re.match(r"Not yet\. .{10}", says(name, lambda *inputs: distorted(own(*inputs))))
+
+
 def overwriting(*inputs):
     spoil(inputs)
     return inputs[0]

@@ -120,6 +120,7 @@ WRONG = [
     ("combine", combined(right, right, m=min), "larger of the two maxima"),
     ("combine", combined(inverse, inverse), "never above one"),
     ("combine", zero_based, "u/ℓ is right"),
+    ("combine", lambda a, b: (max(a[0], b[0]), 0.0, 0 * a[2]), "above zero"),
     ("combine", one_rescaled, "Only one of the two"),
     ("combine", normalised, "divided by ℓ already"),
     ("chunk_mask", masked(lambda i, j, first: j <= i), "rows start at position 0"),
@@ -130,6 +131,7 @@ WRONG = [
     ("chunk_mask", masked(lambda i, j, first: j >= i), "comes later"),
     ("chunk_mask", masked(lambda i, j, first: (i + j) % 2), "it gives"),
     ("chunk_mask", lambda new, total: np.tri(total), "only the last"),
+    ("chunk_mask", masked(lambda i, j, first: first + i - j), "other numbers than 0 and 1"),
     ("chunk_mask", masked(lambda i, j, first: j <= i + first + 1), "One too many"),
     (
         "chunk_mask",
