@@ -10,6 +10,9 @@
 #   make zip         the built book as one file for reading with no network
 #   make pdf         the print edition (needs Chromium; `make browser` gets one where there is none)
 #   make wheel       the helpers as a package for pip
+#   make matrix      test with other Pythons and versions, and run the chapters as on Google Colab (noxfile.py)
+#   make links       check that the book's links to the outside still lead somewhere
+#   make audit       look for known vulnerabilities in what is installed
 #   make clean       remove everything that was built (the environment too: make distclean)
 #
 # Settings, all optional: PYTHON=python3.12  VENV=folder  OUT=folder
@@ -37,7 +40,7 @@ DIST := $(OUT)/_build/dist
 VERSION := $(shell sed -n 's/^__version__ = "\(.*\)"/\1/p' book_utils/__init__.py)
 EDITION := $(DIST)/memory-in-learned-world-models-$(VERSION)
 
-.PHONY: help book serve lab notebooks repository test unit chapters site lint format mutants zip pdf wheel chromium browser version clean distclean
+.PHONY: help book serve lab notebooks repository test unit chapters site lint format mutants matrix links audit zip pdf wheel chromium browser version clean distclean
 
 help:
 	@sed -n '/^#/!q;s/^# \{0,1\}//p' Makefile
@@ -73,6 +76,15 @@ site: book
 
 mutants: $(READY)
 	"$(BIN)/python" tools/mutants.py
+
+matrix: $(READY)
+	"$(BIN)/nox"
+
+links: $(READY)
+	"$(BIN)/python" tools/links.py
+
+audit: $(READY)
+	"$(BIN)/nox" -s audit -- "$(abspath $(BIN))/python"
 
 lint: $(READY)
 	"$(BIN)/ruff" format --check .
