@@ -13,6 +13,7 @@
 #   make matrix      test with other Pythons and versions, and run the chapters as on Google Colab (noxfile.py)
 #   make links       check that the book's links to the outside still lead somewhere
 #   make audit       look for known vulnerabilities in what is installed
+#   make bench       measure on this machine what the routes cost (about three minutes)
 #   make clean       remove everything that was built (the environment too: make distclean)
 #
 # Settings, all optional: PYTHON=python3.12  VENV=folder  OUT=folder
@@ -40,7 +41,7 @@ DIST := $(OUT)/_build/dist
 VERSION := $(shell sed -n 's/^__version__ = "\(.*\)"/\1/p' book_utils/__init__.py)
 EDITION := $(DIST)/memory-in-learned-world-models-$(VERSION)
 
-.PHONY: help book serve lab notebooks repository test unit chapters site lint format mutants matrix links audit zip pdf wheel chromium browser version clean distclean
+.PHONY: help book serve lab notebooks repository test unit chapters site lint format mutants bench matrix links audit zip pdf wheel chromium browser version clean distclean
 
 help:
 	@sed -n '/^#/!q;s/^# \{0,1\}//p' Makefile
@@ -85,6 +86,10 @@ links: $(READY)
 
 audit: $(READY)
 	"$(BIN)/nox" -s audit -- "$(abspath $(BIN))/python"
+
+bench: $(READY)
+	"$(BIN)/python" -m pip install --quiet --no-deps -r benchmarks/requirements.txt
+	"$(BIN)/python" benchmarks/run.py --out "$(OUT)/_build"
 
 lint: $(READY)
 	"$(BIN)/ruff" format --check .
