@@ -1,5 +1,6 @@
 """What this book adds to Jupyter Book: a strict, fresh and self-contained HTML site.
 
+* `backmatter`: the bibliography and the list of claims, made from what stands elsewhere.
 * `borrowed`: a chapter's slider on another page, such as the cover.
 * `freshness`: chapters are executed again whenever the helpers or the environment change.
 * `images`: pictures that chapters embed become files, each stored once.
@@ -11,11 +12,11 @@
 
 from sphinx.application import Sphinx
 
-from . import borrowed, freshness, images, launch, lean, mathematics, strict
+from . import backmatter, borrowed, freshness, images, launch, lean, mathematics, strict
 
 
 def setup(app: Sphinx) -> dict[str, object]:
     """Connect the parts to Sphinx."""
-    for part in (borrowed, freshness, images, launch, lean, mathematics, strict):
+    for part in (backmatter, borrowed, freshness, images, launch, lean, mathematics, strict):
         part.connect(app)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

@@ -20,6 +20,8 @@ from book_site.freshness import source_hash
 ROOT = Path(__file__).resolve().parents[2]
 CHAPTERS = sorted((ROOT / "chapters").glob("*.ipynb"))
 NAMES = [path.stem for path in CHAPTERS]
+SUMMARY = "summary"  # looks back: it claims nothing new, and its quiz stands for exercises
+LESSONS = [name for name in NAMES if name != SUMMARY]
 
 
 def read(name: str) -> nbformat.NotebookNode:

@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 import pytest
-from notebooks import CHAPTERS, NAMES, ROOT, cells, prose, read, toc_chapters
+from notebooks import CHAPTERS, NAMES, ROOT, SUMMARY, cells, prose, read, toc_chapters
 
 DISPLAY = re.compile(r"\$\$.*?\$\$", re.DOTALL)
 
@@ -79,16 +79,35 @@ def test_headings_are_in_order_and_unique(name):
 
 OPENER = ("**The question.**", "**After this chapter you can**", "**You need**", "**Time.**")
 CLOSER = ("What this did not show", "Exercises", "Quiz", "In three lines", "Further reading")
+TIME = r"\d+ minutes to read, another \d+ for the (?:exercises|quiz); the code runs in .+\."
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_opener_and_closer(name):
-    opener = cells(name, "markdown")[0].source
-    positions = [opener.find(part) for part in OPENER]
-    assert -1 not in positions
-    assert positions == sorted(positions)
-    titles = re.findall(r"^## (?:[\d.]+ )?(.+)$", prose(name), re.MULTILINE)
-    assert tuple(titles[-5:]) == CLOSER
+def test_opener(name):
+    lines = cells(name, "markdown")[0].source.splitlines()
+    assert re.fullmatch(r"# \d+ · .+", lines[0])
+    assert lines[1] == ""
+    assert lines[3::2] == [">"] * 3, "four paragraphs in one block"
+    assert all(line.startswith(f"> {p} ") for p, line in zip(OPENER, lines[2::2], strict=True))
+    assert lines[2].endswith("?")
+    assert re.fullmatch(rf"> \*\*Time\.\*\* {TIME}", lines[-1])
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_closer(name):
+    sections = re.split(r"^## (?:[\d.]+ )?", prose(name), flags=re.MULTILINE)
+    closer = [title for title in CLOSER if (name, title) != (SUMMARY, "Exercises")]
+    titles, texts = zip(*(part.split("\n", 1) for part in sections[-len(closer) :]), strict=True)
+    assert list(titles) == closer
+    text = dict(zip(titles, texts, strict=True))
+    assert len(re.findall(r"[.?](?=\s|$)", text["In three lines"])) == 3
+    if name != SUMMARY:
+        assert text["Quiz"].strip() == ""
+    works = text["Further reading"].strip().splitlines()
+    assert len(works) >= 3
+    for work in works:
+        assert work.startswith("- ["), work
+        assert len(re.sub(r"\[.*?\]\(.*?\)|\*[^*]+\*", "", work)) > 30, f"say why: {work}"
 
 
 @pytest.mark.parametrize("name", NAMES)
