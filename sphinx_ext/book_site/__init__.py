@@ -6,17 +6,28 @@
 * `images`: pictures that chapters embed become files, each stored once.
 * `launch`: buttons for Colab and Binder, once the book has an address.
 * `lean`: scripts and styles that no page uses are left out.
+* `licences`: the licences of what others made.
 * `mathematics`: MathJax served from the book; numbered equations with several lines.
 * `strict`: a build with any warning fails, an incremental one too.
 """
 
 from sphinx.application import Sphinx
 
-from . import backmatter, borrowed, freshness, images, launch, lean, mathematics, strict
+from . import backmatter, borrowed, freshness, images, launch, lean, licences, mathematics, strict
 
 
 def setup(app: Sphinx) -> dict[str, object]:
     """Connect the parts to Sphinx."""
-    for part in (backmatter, borrowed, freshness, images, launch, lean, mathematics, strict):
+    for part in (
+        backmatter,
+        borrowed,
+        freshness,
+        images,
+        launch,
+        lean,
+        licences,
+        mathematics,
+        strict,
+    ):
         part.connect(app)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
