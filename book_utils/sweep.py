@@ -30,9 +30,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-import joblib
 import torch
-from filelock import FileLock
 
 from . import decoding, evaluation, kalman, tables, training
 from ._validate import one_of, positive_int
@@ -95,6 +93,8 @@ def run(
     Raises:
         ValueError: two cells are the same.
     """
+    import joblib  # imported here: who only reads a table or measures one cell needs none of it
+
     names = [identity(cell) for cell in cells]
     if len(set(names)) < len(names):
         raise ValueError("cells must differ from one another")
@@ -111,6 +111,8 @@ def complete(
     The cell's lock is released by the system when its holder dies; so of two processes, even if one
     is left over from a killed run, one measures and the other waits and reads.
     """
+    from filelock import FileLock
+
     folder.mkdir(parents=True, exist_ok=True)
     result, reason = (folder / f"{identity(cell)}{end}" for end in (".json", ".error.txt"))
     with FileLock(result.with_suffix(".lock")):
