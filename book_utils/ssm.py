@@ -518,8 +518,11 @@ def _fft_convolve(kernel: Array, x: Array) -> Array:
     size = 1 << (kernel.shape[-3] + x.shape[-2] - 2).bit_length()  # a power of two ≥ L + T − 1
     K = forward(xp.moveaxis(kernel, -3, -1), size)  # (..., p, m, frequency)
     X = forward(x.swapaxes(-1, -2), size)  # (..., m, frequency)
-    Y = (xp.moveaxis(K, -1, -3) @ xp.moveaxis(X, -1, -2)[..., None])[..., 0]
-    return _cast(back(Y.swapaxes(-1, -2), size).swapaxes(-1, -2), dtype)
+    if x.shape[-1] == 1:  # one product a frequency, not a matrix product of one
+        Y = K[..., 0, :] * X
+    else:
+        Y = (xp.moveaxis(K, -1, -3) @ xp.moveaxis(X, -1, -2)[..., None])[..., 0].swapaxes(-1, -2)
+    return _cast(back(Y, size).swapaxes(-1, -2), dtype)
 
 
 def _from_earlier_chunks(A: Array, C: Array, columns: Array, blocks: Array) -> Array:
