@@ -250,10 +250,15 @@ def svg(figure: Figure) -> bytes:
     return _LONG_COORDINATE.sub(lambda match: b"%.2f" % float(match[0]), drawing)
 
 
-def _bitmap(figure: Figure, dpi: int) -> Image.Image:
-    """The figure drawn once; ``savefig`` would go through it twice, first to lay it out."""
+def _bitmap(figure: Figure, dpi: int, *, formulas: Any = None) -> Image.Image:
+    """The figure drawn once; ``savefig`` would go through it twice, first to lay it out.
+
+    `formulas` is the parser of formulas of an earlier figure, which remembers what it has parsed.
+    """
     figure.set_dpi(dpi)
     canvas = FigureCanvasAgg(figure)
+    if formulas is not None:
+        canvas.get_renderer().mathtext_parser = formulas
     with mpl.rc_context(STYLE):
         canvas.draw()
     return Image.fromarray(np.asarray(canvas.buffer_rgba())).convert("RGB")
@@ -296,17 +301,20 @@ def pen() -> Callable[[Figure], bytes]:
     Where something would be cut off at the picture's edge, the axes get new places.
     """
     places: list[Bbox] | None = None
+    formulas: Any = None
 
     def draw(figure: Figure) -> bytes:
-        nonlocal places
+        nonlocal places, formulas
         figure.set_dpi(PNG_DPI)
         engine, kept = figure.get_layout_engine(), places
         places = lay_out(figure, kept)
-        picture = _bitmap(figure, PNG_DPI)
+        picture = _bitmap(figure, PNG_DPI, formulas=formulas)
         if kept is not None and _is_cut_off(figure, picture):
             figure.set_layout_engine(engine)
             places = lay_out(figure)
-            picture = _bitmap(figure, PNG_DPI)
+            picture = _bitmap(figure, PNG_DPI, formulas=formulas)
+        canvas: Any = figure.canvas
+        formulas = formulas or canvas.get_renderer().mathtext_parser
         return _saved(picture, compress_level=1)
 
     return draw

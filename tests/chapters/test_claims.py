@@ -1,13 +1,16 @@
 """Each claim of a chapter is a tag on the cell that shows it, and the promised sliders are there."""
 
+import itertools
 import json
 import re
+import statistics
+import time
 
 import pytest
 from book_site.backmatter import Chapter, anchor, chapters, claims_page
 from notebooks import LESSONS, ROOT, contract, prose, read, slider_captions, sliders
 
-from book_utils.explore import svg
+from book_utils.explore import pen, svg
 
 CLAIM = re.compile(r"^\d+\.\d+$")
 
@@ -42,6 +45,17 @@ def test_every_position_of_every_slider_can_be_drawn(name):
             assert "nan" not in caption.lower().split()
             assert svg(slider.figure(**position)).startswith(b"<?xml")
         assert len(set(captions)) == len(slider), f"{slider.name}: some positions share a caption"
+        assert statistics.median(redraw_times(slider)) < 0.25, f"{slider.name} redraws slowly"
+
+
+def redraw_times(slider):
+    """Processor seconds of redraws in a live notebook; `benchmarks/sliders.py` takes the wall clock."""
+    draw, seconds = pen(), []
+    for position in itertools.islice(slider.positions(), 9):
+        start = time.process_time()
+        draw(slider.figure(**position))
+        seconds.append(time.process_time() - start)
+    return seconds
 
 
 def test_the_page_of_claims_links_each_to_a_section_that_holds_its_cell():

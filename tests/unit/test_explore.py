@@ -162,8 +162,13 @@ def pixels(picture):
 
 
 def test_a_live_picture_looks_as_matplotlib_saves_it():
-    expected = pixels(_render(line(2), "png", dpi=PNG_DPI))
-    assert np.array_equal(pixels(pen()(line(2))), expected)
+    draw = pen()
+    for ylabel in ("$q^\\top k$", "plain", "$q^\\top k$", "$\\sqrt{d_k}$"):
+        expected = pixels(_render(labelled("1", ylabel), "png", dpi=PNG_DPI))
+        assert np.array_equal(pixels(pen()(labelled("1", ylabel))), expected)
+        draw(line(1))
+        kept = pixels(draw(labelled("1", ylabel)))
+        assert np.abs(kept.astype(int).sum() / expected.astype(int).sum() - 1) < 0.01
 
 
 def test_axes_stand_still_while_a_slider_moves():
