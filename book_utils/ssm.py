@@ -35,6 +35,7 @@ from typing import Any
 import numpy as np
 
 from ._validate import (
+    count_not_finite,
     finite,
     is_floating,
     is_torch,
@@ -448,9 +449,10 @@ def quickest_route(T: int, p: int = 1, m: int = 1) -> int | None:
 
     What keeps all states in memory waits for memory; both of these don't. One input and one output
     a system: the FFT's few large steps are quickest as long as the sequence fits into the cache;
-    beyond, chunks of 64, whose work grows with T alone. Between p outputs and m inputs every FFT is
-    made p m times and a chunk's matrix has p m W² entries, so chunks win and are shorter. Measured
-    on one core with 64 states; ``make bench`` measures again.
+    beyond, chunks of 64, whose work grows with T alone, and of 128 where there are hundreds.
+    Between p outputs and m inputs every FFT is made p m times and a chunk's matrix has p m W²
+    entries, so chunks win and are shorter. Measured on one core with 64 states; ``make bench``
+    measures again.
 
     Args:
         T: tokens.
@@ -458,7 +460,7 @@ def quickest_route(T: int, p: int = 1, m: int = 1) -> int | None:
     """
     if p * m == 1 and T <= 8192:
         return None
-    return max(8, 64 // math.isqrt(p * m))
+    return max(8, (64 if T <= 32768 else 128) // math.isqrt(p * m))
 
 
 # ---------------------------------------------------------------------------------- pieces
@@ -636,8 +638,7 @@ def _expm(X: Array) -> Array:
 
 def _finite_result(name: str, x: Array) -> Array:
     """`x`, or a ValueError where the arithmetic left the range of its dtype."""
-    ok = x.isfinite().all() if is_torch(x) else np.isfinite(x).all()
-    if not bool(ok):
+    if count_not_finite(x):
         raise ValueError(f"{name} overflows {x.dtype}: an entry of it is too large to represent")
     return x
 

@@ -1111,9 +1111,10 @@ def test_fast_routes_and_their_gradients_equal_the_plain_loop(route, dtype, tole
         assert (ours - theirs).abs().max() <= 10 * tolerance * max(theirs.abs().max(), 1.0)
 
 
-def test_the_quickest_route_beyond_the_cache_equals_the_plain_loop():
-    given = [z.detach() for z in channels(9000, torch.float64, n=2)]
-    assert ssm.quickest_route(9000) == 64
+@pytest.mark.parametrize(("T", "chunk"), [(9000, 64), (33000, 128)])
+def test_the_quickest_route_beyond_the_cache_equals_the_plain_loop(T, chunk):
+    given = [z.detach() for z in channels(T, torch.float64, n=2)]
+    assert ssm.quickest_route(T) == chunk
     right = plain_loop(*given)
     assert (ssm.respond(*given) - right).abs().max() <= 1e-12 * right.abs().max()
 
@@ -1122,6 +1123,8 @@ def test_which_route_is_quickest():
     assert ssm.quickest_route(8192) is None
     assert ssm.quickest_route(8193) == 64
     assert ssm.quickest_route(32, 2, 2) == 32
+    assert ssm.quickest_route(32768) == 64
+    assert ssm.quickest_route(32769) == 128
     assert ssm.quickest_route(108000, 16, 16) == 8
 
 

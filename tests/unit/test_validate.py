@@ -96,6 +96,23 @@ def test_finite_counts_the_bad_entries(make):
         v.finite("x", bad)
 
 
+@pytest.mark.parametrize("make", [np.array, torch.tensor])
+@pytest.mark.parametrize(
+    ("values", "bad"),
+    [
+        ([3e38, 3e38], 0),  # the sum overflows float32, the entries do not
+        ([3e38, 3e38, float("nan")], 1),
+        ([float("inf"), -float("inf"), 1.0], 2),  # they cancel to NaN, not to zero
+        ([], 0),
+    ],
+)
+def test_a_sum_that_overflows_is_no_bad_entry(make, values, bad):
+    dtype = np.float32 if make is np.array else torch.float32
+    assert v.count_not_finite(make(values, dtype=dtype)) == bad
+    assert v.count_not_finite(make([1, 2])) == 0
+    assert v.count_not_finite(make([1j, complex(0, float("inf"))])) == 1
+
+
 def test_is_torch_and_is_floating():
     assert v.is_torch(torch.zeros(1))
     assert v.is_torch(torch.nn.Parameter(torch.zeros(1)))
