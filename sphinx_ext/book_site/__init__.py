@@ -4,6 +4,7 @@
 * `borrowed`: a chapter's slider on another page, such as the cover.
 * `freshness`: chapters are executed again whenever the helpers or the environment change.
 * `images`: pictures that chapters embed become files, each stored once.
+* `interrupted`: a build that was killed leaves nothing stale; one build at a time in a folder.
 * `launch`: buttons for Colab and Binder, once the book has an address.
 * `lean`: scripts and styles that no page uses are left out.
 * `licences`: the licences of what others made.
@@ -13,7 +14,18 @@
 
 from sphinx.application import Sphinx
 
-from . import backmatter, borrowed, freshness, images, launch, lean, licences, mathematics, strict
+from . import (
+    backmatter,
+    borrowed,
+    freshness,
+    images,
+    interrupted,
+    launch,
+    lean,
+    licences,
+    mathematics,
+    strict,
+)
 
 
 def setup(app: Sphinx) -> dict[str, object]:
@@ -23,6 +35,7 @@ def setup(app: Sphinx) -> dict[str, object]:
         borrowed,
         freshness,
         images,
+        interrupted,
         launch,
         lean,
         licences,

@@ -39,7 +39,9 @@ def store_images(
         content = base64.b64decode(match[2])
         name = f"{hashlib.sha256(content).hexdigest()[:16]}.{SUFFIX[match[1]]}"
         if not (folder / name).exists():
-            (folder / name).write_bytes(content)
+            partial = folder / f"{name}.part"  # a file of the final name is always whole
+            partial.write_bytes(content)
+            partial.replace(folder / name)
         return f"{back}{FOLDER}/{name}"
 
     context["body"] = DATA_URI.sub(store, body)

@@ -10,6 +10,7 @@ from pathlib import Path
 import nbformat
 import pytest
 from book_site.freshness import source_hash
+from filelock import FileLock
 from notebooks import ROOT
 
 from book_utils import __version__
@@ -131,6 +132,81 @@ def test_with_an_address_a_chapter_can_be_launched_and_without_it_not(book):
         f"https://mybinder.org/v2/gh/{release.format('')}?urlpath=lab/tree/page.ipynb",
     ]
     assert f'href="{address}"' in shown(book)
+
+
+KILLER = """
+import os
+import signal
+
+def setup(app):
+    event, _, priority = os.environ.get("KILL_AT", "").partition(" ")
+    if event:
+        kill = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+        app.connect(event, kill, priority=int(priority or 500))
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals of Unix")
+@pytest.mark.parametrize(
+    "moment",
+    [
+        "env-updated",  # read, nothing noted
+        "env-check-consistency",  # noted as read, nothing written
+        "html-page-context",  # writing
+        "build-finished 1",  # written, but not yet mended, and no MathJax
+        "build-finished 800",  # just before the end
+    ],
+)
+def test_a_killed_build_leaves_nothing_stale(book, moment, monkeypatch):
+    config = book / "_config.yml"
+    extensions = config.read_text().replace(
+        "book_site: sphinx_ext", "book_site: sphinx_ext\n    killer: ."
+    )
+    config.write_text(extensions)
+    (book / "killer.py").write_text(KILLER)
+    assert build(book).returncode == 0
+    helper = book / "book_utils/__init__.py"
+    helper.write_text(helper.read_text().replace(__version__, "9.9.9"))
+    shutil.rmtree(book / "_build/html/vendor")
+    monkeypatch.setenv("KILL_AT", moment)
+    assert build(book).returncode == -9
+    monkeypatch.delenv("KILL_AT")
+    result = build(book)
+    assert result.returncode == 0, result.stderr
+    assert "9.9.9" in shown(book)
+    after_the_kill = pages(book)
+    shutil.rmtree(book / "_build")
+    assert build(book).returncode == 0
+    assert after_the_kill == pages(book)
+
+
+def pages(folder: Path) -> dict[str, str]:
+    """The built pages, without the marks by which browsers tell versions of style sheets apart."""
+    return {
+        path.name: re.sub(r"\?v=[0-9a-f]+", "", path.read_text(encoding="utf-8"))
+        for path in (folder / "_build/html").glob("*.html")
+    }
+
+
+def test_a_second_build_of_the_same_folder_waits_its_turn(book):
+    folder = book / "_build/.doctrees"
+    folder.mkdir(parents=True)
+    with FileLock(folder / ".lock"):
+        result = build(book)
+        assert result.returncode != 0
+        assert "another build is writing to" in result.stdout + result.stderr
+    assert build(book).returncode == 0
+
+
+def test_a_full_disk_is_named(book):
+    source = book / "sphinx_ext/book_site/interrupted.py"
+    text = source.read_text()
+    assert "NEEDED = 100 " in text
+    source.write_text(text.replace("NEEDED = 100 ", "NEEDED = 10**9 "))
+    result = build(book)
+    assert result.returncode != 0
+    assert "MB are free where" in result.stdout + result.stderr
+    assert not (book / "_build/html").exists()
 
 
 def test_numbered_formulas_of_several_lines_are_passed_through(book):
