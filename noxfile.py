@@ -24,7 +24,7 @@ RANGES = dict(
         re.MULTILINE,
     )
 )
-TOOLS = ("pytest", "hypothesis", "filterpy", "PyYAML", "nbformat", "ipykernel")
+TOOLS = ("pytest", "hypothesis", "filterpy", "PyYAML", "nbformat", "ipykernel", "joblib")
 TORCH_INDEX = os.environ.get("TORCH_INDEX")  # where to take a small, CPU-only torch from
 PIP_AUDIT = "pip-audit==2.10.1"  # asks PyPI's or OSV's list of known vulnerabilities
 
