@@ -206,7 +206,7 @@ def test_a_full_disk_is_named(book):
     result = build(book)
     assert result.returncode != 0
     assert "MB are free where" in result.stdout + result.stderr
-    assert not (book / "_build/html").exists()
+    assert not (book / "_build/html/index.html").exists()
 
 
 def test_numbered_formulas_of_several_lines_are_passed_through(book):
