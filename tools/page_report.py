@@ -69,6 +69,7 @@ def violations(page: Page, width: int, scheme: str) -> list[tuple[str, list[str]
     not see either: it reads the MathML beside them.
     """
     page.set_viewport_size({"width": width, "height": 900})
+    page.wait_for_timeout(500)  # the theme lets one reach what scrolls a moment after a resize
     page.emulate_media(color_scheme=scheme)
     page.wait_for_function(f"document.documentElement.dataset.theme === {json.dumps(scheme)}")
     found = (
