@@ -152,6 +152,14 @@ def test_on_a_phone_nothing_is_cut_off(page):
         ".map(e => e.textContent.slice(0, 60))"
     )
     assert unreachable == []
+    begins_outside = page.locator("div.math:has(mjx-math)").evaluate_all(
+        """all => all.filter(box => {
+            box.scrollLeft = 0;
+            const formula = box.querySelector("mjx-math").getBoundingClientRect();
+            return formula.left < box.getBoundingClientRect().left - 1;
+        }).map(box => box.textContent.slice(0, 60))"""
+    )
+    assert begins_outside == []
 
 
 @pytest.mark.parametrize("scheme", page_report.SCHEMES)
