@@ -192,7 +192,7 @@ def test_a_label_that_would_be_cut_off_gets_room(text, ylabel):
     after = margin(pixels(draw(labelled(text, ylabel))))
     own = margin(pixels(pen()(labelled(text, ylabel))))
     assert after > 0
-    assert abs(after - own) <= 2  # how exactly the layout settles depends on matplotlib's version
+    assert abs(after - own) <= 4  # how exactly the layout settles depends on matplotlib's version
 
 
 def test_a_figure_with_other_axes_is_laid_out_anew():
