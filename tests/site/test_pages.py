@@ -343,6 +343,7 @@ def test_the_quiz_answers_back_and_remembers(page_name, visit):
         question.locator("input[data-right]").check()
     everything = f"{count} right of {count} answered; {count} questions in all."
     assert form.locator("output").inner_text() == everything
+    page.wait_for_timeout(500)  # the browser keeps what is stored a moment later
     page.reload()
     assert page.locator("div.quiz output").inner_text() == everything
     page.locator("div.quiz button").click()
