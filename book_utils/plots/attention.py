@@ -250,7 +250,8 @@ def saturation(*, d_k: int) -> Figure:
         style.label(top, x="score", y="" if column else "share (peak = 1)", title=titles[name])
         corner = {"ha": "right", "va": "top"}
         top.text(0.98, 0.97, f"std {one['deviation']:.1f}", transform=top.transAxes, **corner)
-        top.set(ylim=(0, 1.28), yticks=(0, 0.5, 1))
+        top.set(ylim=(0, 1.28), yticks=(0, 1))
+        top.locator_params(axis="x", nbins=4)
         style.bars(bottom, np.arange(1, _KEYS + 1), one["weights"], color=looks[name]["color"])
         style.label(bottom, x="key, best first", y="" if column else "mean weight")
         numbers_of_row = (
@@ -259,7 +260,7 @@ def saturation(*, d_k: int) -> Figure:
             f"‖J‖ {one['jacobian']:.2f}",
         )
         bottom.text(0.98, 0.97, "\n".join(numbers_of_row), transform=bottom.transAxes, **corner)
-        bottom.set(ylim=(0, 1.02), xticks=(1, 4, 8, 12, 16), yticks=(0, 0.5, 1))
+        bottom.set(ylim=(0, 1.02), xticks=(1, 8, 16), yticks=(0, 0.5, 1))
     return figure
 
 

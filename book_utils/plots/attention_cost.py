@@ -374,10 +374,11 @@ def cost(*, T: int) -> Figure:
     figure, axes = style.new_figure(5.6, rows=3)
     for ax, (key, amounts) in zip(axes[:, 0], costs(T).items(), strict=True):
         title, unit = PANELS[key]
+        some = [row for row, amount in enumerate(amounts.values()) if amount]
+        colours = [style.SERIES[row]["color"] for row in some]
+        widths = [list(amounts.values())[row] for row in some]
+        ax.barh(some, widths, color=colours, height=0.62)
         for row, amount in enumerate(amounts.values()):
-            colour = style.SERIES[row]["color"]
-            if amount:
-                ax.barh(row, amount, color=colour, height=0.62)
             ax.annotate(
                 short(amount, unit) if amount else "none", (max(amount, LIMITS[key][0]), row),
                 xytext=(5, 0), textcoords="offset points", va="center",
@@ -385,7 +386,7 @@ def cost(*, T: int) -> Figure:
         ax.set(xscale="log", xlim=LIMITS[key], ylim=(3.6, -0.6))
         ax.set_yticks(range(4), VARIANTS)
         ax.tick_params(axis="x", labelsize=9)
-        shown = [e for e in range(4, 20, 3) if LIMITS[key][0] <= 10.0**e <= LIMITS[key][1]]
+        shown = [e for e in range(6, 20, 6) if LIMITS[key][0] <= 10.0**e <= LIMITS[key][1]]
         powers = [f"10{str(e).translate(SUPERSCRIPTS)}" for e in shown]
         ax.set_xticks([10.0**e for e in shown], powers)
         ax.minorticks_off()

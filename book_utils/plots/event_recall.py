@@ -143,9 +143,12 @@ def _draw_sequence(axes: Axes, x: np.ndarray) -> None:
         f"{THINGS[asked]}, k = {last}", (last, 2.15), color=SHADES[asked], fontweight="bold",
         ha="left" if last > 0.72 * T else "right" if last < 0.22 * T else "center",
     )  # fmt: skip
-    axes.plot(0, 0, marker="$?$", color=SHADES[asked], markersize=13, clip_on=False)
+    axes.text(
+        0, 0, "?", color=SHADES[asked], fontsize=15, fontweight="bold", ha="center", va="center"
+    )
     axes.axhline(0, color=style.GREY, linewidth=0.8)
     axes.set(xlim=(T - 0.2, -0.02 * T), ylim=(-2.1, 2.75), yticks=[-1, 0, 1])
+    axes.locator_params(axis="x", nbins=5)
     axes.grid(axis="x", visible=False)
     style.label(axes, x="distance: tokens before the query", y="value")
 
