@@ -1,7 +1,7 @@
 """Make the table of chapter 7: every learner, over process noises and over learning rates.
 
-``python tools/sweep_experiment.py`` writes book_utils/data/experiment.csv. It takes about half an
-hour on one core and goes on where it stopped; ``--jobs 2`` uses two. ``--check`` only says whether
+``python tools/sweep_experiment.py`` writes book_utils/data/experiment.csv. It takes about ten
+minutes on one core and goes on where it stopped; ``--jobs 2`` uses two. ``--check`` only says whether
 the table is right.
 """
 
