@@ -28,6 +28,12 @@ HEADINGS = (
     "page", "KB at first", "KB in all", "requests", "axe", "sliders", "slowest slider, ms", "LCP, ms",
 )  # fmt: skip
 
+# When the colours that a change of scheme sets going have arrived.
+SETTLED = """async () => {
+    await new Promise(resolve => requestAnimationFrame(() => requestAnimationFrame(resolve)));
+    await Promise.allSettled(document.getAnimations().map(animation => animation.finished));
+}"""
+
 # How long after the input event the new frame is decoded: in ms, and in display frames begun meanwhile.
 RESPONSES = """async figure => {
     const slider = figure.querySelector("input"), image = figure.querySelector("img");
@@ -72,6 +78,8 @@ def violations(page: Page, width: int, scheme: str) -> list[tuple[str, list[str]
     page.wait_for_timeout(500)  # the theme lets one reach what scrolls a moment after a resize
     page.emulate_media(color_scheme=scheme, reduced_motion="reduce")  # colours change at once
     page.wait_for_function(f"document.documentElement.dataset.theme === {json.dumps(scheme)}")
+    page.evaluate(SETTLED)
+    page.wait_for_timeout(500)  # a busy machine draws the new colours later
     found = (
         Axe()
         .run(page, context={"exclude": [["mjx-math"]]}, options={"resultTypes": ["violations"]})
