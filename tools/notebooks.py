@@ -15,7 +15,7 @@ from nbclient import NotebookClient
 CHAPTERS = Path(__file__).resolve().parent.parent / "chapters"
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 KERNEL = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
-CELL_METADATA = ("tags", "mystnb")  # everything else an editor writes is dropped
+CELL_METADATA = ("tags",)  # everything else an editor writes is dropped
 CELL_TIMEOUT = 300  # seconds
 
 
@@ -32,7 +32,21 @@ def normalise(notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:
         cell.metadata = nbformat.from_dict(kept)
         for output in cell.get("outputs", []):
             output.get("data", {}).pop(WIDGET_VIEW, None)
+        describe_picture(cell)
     return notebook
+
+
+def describe_picture(cell: nbformat.NotebookNode) -> None:
+    """Put the alt text of a cell's picture also where MyST-NB looks for one: in the cell's metadata."""
+    cell.metadata.pop("mystnb", None)
+    alts = [o.metadata["image/png"]["alt"] for o in pictures(cell) if "image/png" in o.metadata]
+    if alts:
+        cell.metadata["mystnb"] = nbformat.from_dict({"image": {"alt": " ".join(alts)}})
+
+
+def pictures(cell: nbformat.NotebookNode) -> list[nbformat.NotebookNode]:
+    """The outputs of a cell that hold a picture."""
+    return [o for o in cell.get("outputs", []) if "image/png" in o.get("data", {})]
 
 
 def keep_measurements(new: nbformat.NotebookNode, old: nbformat.NotebookNode) -> None:
@@ -76,8 +90,8 @@ def main() -> int:
         start = time.monotonic()
         stored = path.read_text(encoding="utf-8")
         notebook = nbformat.reads(stored, as_version=4) if options.check else execute(path)
-        normalise(notebook)
         keep_measurements(notebook, nbformat.reads(stored, as_version=4))
+        normalise(notebook)
         text = text_of(notebook)
         unlike += text != stored
         if options.check:

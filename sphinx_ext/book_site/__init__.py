@@ -12,35 +12,26 @@
 * `strict`: a build with any warning fails, an incremental one too.
 """
 
+from importlib import import_module
+
 from sphinx.application import Sphinx
 
-from . import (
-    backmatter,
-    borrowed,
-    freshness,
-    images,
-    interrupted,
-    launch,
-    lean,
-    licences,
-    mathematics,
-    strict,
+PARTS = (
+    "backmatter",
+    "borrowed",
+    "freshness",
+    "images",
+    "interrupted",
+    "launch",
+    "lean",
+    "licences",
+    "mathematics",
+    "strict",
 )
 
 
 def setup(app: Sphinx) -> dict[str, object]:
     """Connect the parts to Sphinx."""
-    for part in (
-        backmatter,
-        borrowed,
-        freshness,
-        images,
-        interrupted,
-        launch,
-        lean,
-        licences,
-        mathematics,
-        strict,
-    ):
-        part.connect(app)
+    for part in PARTS:
+        import_module(f".{part}", __package__).connect(app)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

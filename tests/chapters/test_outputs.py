@@ -44,6 +44,7 @@ def test_every_stored_picture_has_a_text(name):
                 alt = output.metadata.get("image/png", {}).get("alt", "")
                 assert len(alt) > 20, cell.source
                 assert output.data["text/plain"] == alt
+                assert cell.metadata["mystnb"]["image"]["alt"] == alt
 
 
 @pytest.mark.parametrize("name", NAMES)
