@@ -24,9 +24,11 @@ from .models import (
     ComplexSSM,
     DiagonalSSM,
     Parameters,
-    _as_complex,
-    _stacked_linear,
     clamped_decays,
+    pairs_as_complex,
+    stacked_linear,
+    stacked_mlp,
+    stacked_norm,
 )
 from .systems import Floats
 
@@ -62,14 +64,14 @@ def _recurrent(model: nn.Module, p: Parameters, N: int, T: int) -> Step:
 
     def step(token: Tensor) -> Tensor:
         nonlocal h
-        e = _stacked_linear(p, "embed", token)  # (S, N, d)
-        write = _stacked_linear(p, "B", e)  # (S, N, n)
-        h = a * h + (_as_complex(write) if pairs else write)
+        e = stacked_linear(p, "embed", token)  # (S, N, d)
+        write = stacked_linear(p, "B", e)  # (S, N, n)
+        h = a * h + (pairs_as_complex(write) if pairs else write)
         state = torch.view_as_real(h).flatten(-2) if pairs else h
-        o = _stacked_linear(p, "C", state) + p["skip"].unsqueeze(1) * e
+        o = stacked_linear(p, "C", state) + p["skip"].unsqueeze(1) * e
         if "mlp.0.weight" in p:
-            o = o + _mlp(p, "mlp", o)
-        return _stacked_linear(p, "head", o).squeeze(-1)
+            o = o + stacked_mlp(p, "mlp", o)
+        return stacked_linear(p, "head", o).squeeze(-1)
 
     return step
 
@@ -85,17 +87,17 @@ def _cached(model: nn.Module, p: Parameters, N: int, T: int) -> Step:
     def step(token: Tensor) -> Tensor:
         nonlocal t
         t += 1
-        z = _stacked_linear(p, "embed", token) + p["positions.table"][:, None, t]  # (S, N, d)
-        normed = _norm(p, "block.norm_attention", z)
+        z = stacked_linear(p, "embed", token) + p["positions.table"][:, None, t]  # (S, N, d)
+        normed = stacked_norm(p, "block.norm_attention", z)
         q, keys[..., t, :], values[..., t, :] = (
-            _stacked_linear(p, f"block.attention.{part}", normed).view(S, N, heads, d // heads)
+            stacked_linear(p, f"block.attention.{part}", normed).view(S, N, heads, d // heads)
             for part in ("query", "key", "value")
         )
         scores = keys[..., : t + 1, :] @ q.unsqueeze(-1) / math.sqrt(d // heads)
         mixed = (scores.softmax(dim=-2) * values[..., : t + 1, :]).sum(dim=-2)  # (S, N, heads, ·)
-        z = z + _stacked_linear(p, "block.attention.output", mixed.reshape(S, N, d))
-        z = z + _mlp(p, "block.mlp", _norm(p, "block.norm_mlp", z))
-        return _stacked_linear(p, "head", z).squeeze(-1)
+        z = z + stacked_linear(p, "block.attention.output", mixed.reshape(S, N, d))
+        z = z + stacked_mlp(p, "block.mlp", stacked_norm(p, "block.norm_mlp", z))
+        return stacked_linear(p, "head", z).squeeze(-1)
 
     return step
 
@@ -145,14 +147,3 @@ def _roll(step: Step, x: Tensor, warm: int) -> Tensor:
 
 def _heads(model: Any) -> int:
     return model.block.attention.heads
-
-
-def _mlp(p: Parameters, name: str, x: Tensor) -> Tensor:
-    hidden = nn.functional.gelu(_stacked_linear(p, f"{name}.0", x))
-    return _stacked_linear(p, f"{name}.2", hidden)
-
-
-def _norm(p: Parameters, name: str, x: Tensor) -> Tensor:
-    """S layer norms at once, (S, N, d)."""
-    scale, shift = p[f"{name}.weight"].unsqueeze(1), p[f"{name}.bias"].unsqueeze(1)
-    return torch.addcmul(shift, nn.functional.layer_norm(x, x.shape[-1:]), scale)

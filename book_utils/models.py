@@ -125,13 +125,7 @@ class CausalTransformer(nn.Module):
         x = tokens.expand(S, *tokens.shape[-3:])
         N = x.shape[1]
 
-        linear = functools.partial(_stacked_linear, p)
-
-        def norm(name: str, x: Tensor) -> Tensor:
-            x = nn.functional.layer_norm(x, (d,))
-            return torch.addcmul(
-                p[f"{name}.bias"].unsqueeze(1), x, p[f"{name}.weight"].unsqueeze(1)
-            )
+        linear = functools.partial(stacked_linear, p)
 
         def heads_first(x: Tensor) -> Tensor:  # (S, N·T, d) → (S·N·heads, T, d/heads)
             x = x.reshape(S * N, T, heads, d // heads)
@@ -139,7 +133,7 @@ class CausalTransformer(nn.Module):
 
         z = linear("embed", x.reshape(S, N * T, 2)).view(S, N, T, d)
         z = (z + p["positions.table"][:, None, :T]).view(S, N * T, d)
-        normed = norm("block.norm_attention", z)
+        normed = stacked_norm(p, "block.norm_attention", z)
         q, k, v = (
             heads_first(linear(f"block.attention.{part}", normed))
             for part in ("query", "key", "value")
@@ -150,8 +144,8 @@ class CausalTransformer(nn.Module):
         mixed = (scores.softmax(dim=-1) @ v).view(S * N, heads, T, d // heads)
         mixed = mixed.transpose(1, 2).reshape(S, N * T, d)
         z = z + linear("block.attention.output", mixed)
-        hidden = nn.functional.gelu(linear("block.mlp.0", norm("block.norm_mlp", z)))
-        return linear("head", z + linear("block.mlp.2", hidden)).view(S, N, T)
+        z = z + stacked_mlp(p, "block.mlp", stacked_norm(p, "block.norm_mlp", z))
+        return linear("head", z).view(S, N, T)
 
 
 class DiagonalSSM(nn.Module):
@@ -267,8 +261,7 @@ class DiagonalSSM(nn.Module):
         read = self._convolve(p, G if mlp else p["head.weight"], tokens)  # (S, N, T, rows of G)
         if mlp:
             o = read.flatten(1, 2)  # (S, N·T, d)
-            hidden = nn.functional.gelu(_stacked_linear(p, "mlp.0", o))
-            read = _stacked_linear(p, "head", o + _stacked_linear(p, "mlp.2", hidden))
+            read = stacked_linear(p, "head", o + stacked_mlp(p, "mlp", o))
             return read.view(*read.shape[:1], *tokens.shape[-3:-1])
         return read.squeeze(-1) + p["head.bias"].unsqueeze(-1)
 
@@ -335,11 +328,11 @@ class ComplexSSM(DiagonalSSM):
     def states(self, tokens: Tensor) -> Tensor:
         """The state after each token, h (..., T, n), all in one scan. Errors as for `forward`."""
         _check_tokens(tokens, self.embed.weight)
-        z = ssm.scan(self.multipliers, _as_complex(self.B(self.embed(tokens))))
+        z = ssm.scan(self.multipliers, pairs_as_complex(self.B(self.embed(tokens))))
         return torch.view_as_real(z).flatten(-2)
 
     def _carry(self, h: Tensor) -> Tensor:
-        return torch.view_as_real(self.multipliers * _as_complex(h)).flatten(-2)
+        return torch.view_as_real(self.multipliers * pairs_as_complex(h)).flatten(-2)
 
     def _carried(self, p: Parameters, read: Tensor, T: int) -> Tensor:
         r"""What `read` sees of a state written k tokens ago: (S, T, rows, n).
@@ -350,7 +343,7 @@ class ComplexSSM(DiagonalSSM):
         rho = clamped_decays(p["decay_logits"])  # (S, m)
         lags = torch.arange(T, dtype=rho.dtype, device=rho.device).unsqueeze(-1)
         powers = torch.polar(rho.unsqueeze(1) ** lags, -p["angles"].unsqueeze(1) * lags)
-        seen = powers.unsqueeze(2) * _as_complex(read).unsqueeze(1)  # (S, T, rows, m)
+        seen = powers.unsqueeze(2) * pairs_as_complex(read).unsqueeze(1)  # (S, T, rows, m)
         return torch.view_as_real(seen).flatten(-2)
 
 
@@ -360,7 +353,7 @@ def _spread_logits(n: int) -> nn.Parameter:
     return nn.Parameter(_tensor(np.log(first / (1 - first))))
 
 
-def _as_complex(h: Tensor) -> Tensor:
+def pairs_as_complex(h: Tensor) -> Tensor:
     """Read neighbours on the last axis as real and imaginary part: (..., 2m) → (..., m)."""
     return torch.view_as_complex(h.unflatten(-1, (-1, 2)).contiguous())
 
@@ -370,9 +363,21 @@ def _column(bias: Tensor) -> Tensor:
     return bias.unsqueeze(1).unsqueeze(-1)
 
 
-def _stacked_linear(p: Parameters, name: str, x: Tensor) -> Tensor:
+def stacked_linear(p: Parameters, name: str, x: Tensor) -> Tensor:
     """Apply each model's own linear layer: (S, N, d_in) → (S, N, d_out)."""
     return torch.baddbmm(p[f"{name}.bias"].unsqueeze(1), x, p[f"{name}.weight"].mT)
+
+
+def stacked_norm(p: Parameters, name: str, x: Tensor) -> Tensor:
+    """Apply each model's own layer norm, (S, N, d)."""
+    scale, shift = p[f"{name}.weight"].unsqueeze(1), p[f"{name}.bias"].unsqueeze(1)
+    return torch.addcmul(shift, nn.functional.layer_norm(x, x.shape[-1:]), scale)
+
+
+def stacked_mlp(p: Parameters, name: str, x: Tensor) -> Tensor:
+    """Apply each model's own two-layer network with GELUs, (S, N, d)."""
+    hidden = nn.functional.gelu(stacked_linear(p, f"{name}.0", x))
+    return stacked_linear(p, f"{name}.2", hidden)
 
 
 def clamped_decays(logits: Tensor) -> Tensor:
